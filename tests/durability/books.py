@@ -1,18 +1,17 @@
-"""What the clients of a node remember over all its lives, and what it owes them for it.
+"""What the clients of a node remember over all its runs, and what it owes them for it.
 
-A *life* is one run of the process. Everything a client is about to do is written down before it does it, everything it
-is told after it was told, so that at the moment of a kill the books know what is promised, what is uncertain, and
-nothing else.
+A *life* is one run of the process. A client records an action before it begins, and an answer after it arrived. So at
+the moment of a kill the books know which messages are promised and which are uncertain.
 
     published     sent; nothing is promised
-    confirmed     a persistent message that was confirmed is delivered until somebody settles it
+    confirmed     a persistent message that was confirmed is delivered until a consumer settles it
     settling      an ack or a reject is on its way; the message may come back, or not
     certain       something the same channel sent after the ack was confirmed: batches are flushed in order, so the ack
                   is on disk, and the message never comes back
 
-What is found broken is a sentence in `complaints`.
+Each broken promise is a sentence in `complaints`.
 
-Not here: who publishes and consumes (`workers`), when the node dies (`siege`).
+Not here: the clients (`workers`), when the node dies (`siege`).
 """
 
 import threading
@@ -60,7 +59,7 @@ class Copy:
 
 @dataclass
 class QueueBook:
-    """What one durable queue was given and gave."""
+    """The messages published to one durable queue, and those it delivered."""
 
     name: str
     ordered: bool = True
@@ -76,13 +75,13 @@ class QueueBook:
         self.heads.clear()
 
     def owed(self) -> set[Token]:
-        """What must be there after a crash."""
+        """The messages that must be there after a crash."""
         return {
             token for token, copy in self.copies.items() if token.persistent and copy.confirmed and not copy.settled
         }
 
     def conceivable(self) -> set[Token]:
-        """What may be there after a crash."""
+        """The messages that may be there after a crash."""
         return {token for token, copy in self.copies.items() if token.persistent and not copy.certain}
 
 
@@ -116,7 +115,7 @@ class Books:
             self._numbers[publisher] += 1
             return self._numbers[publisher]
 
-    # -- what clients do and are told
+    # -- actions and answers
 
     def publishing(self, token: Token, queues: list[str]) -> None:
         with self._lock:
@@ -192,7 +191,7 @@ class Books:
             self.complain(f"{book.name} delivered {token} to {consumer} after number {before}")
         book.heads[head] = token.number
 
-    # -- what must hold after a crash
+    # -- promises after a crash
 
     def check_count(self, queue: str, ready: int) -> None:
         """How many messages a queue says it has, right after a restart."""
@@ -213,7 +212,7 @@ class Books:
                 self.complain(f"{book.name} lost {len(lost)} confirmed messages, the first is {lost[0]}")
 
     def check_dead_letters(self, source: str, target: str) -> None:
-        """What was rejected last is in the queue of dead letters; what was not confirmed may be gone from both."""
+        """A message that was rejected last is dead-lettered; an unconfirmed one may be in neither queue."""
         rejected = {
             token
             for token, copy in self.queues[source].copies.items()

@@ -2,7 +2,7 @@
 
 Now and then it repeats something that was confirmed long ago, too: it cannot tell the difference.
 
-Not here: who kills the node.
+Not here: killing the node.
 """
 
 import random
@@ -21,7 +21,7 @@ class Repeater:
 
     def __init__(self, name: str, exchange: str, key: str, seed: int) -> None:
         self.next_id = 0
-        # numbers that nobody confirmed
+        # numbers of unconfirmed messages
         self.unsure: dict[int, None] = {}
         self.repeated = 0
         self._name = name

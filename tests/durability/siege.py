@@ -1,15 +1,15 @@
-"""A node under load that is killed again and again, and held to what it promised.
+"""A node under load that is killed again and again, and held to its promises.
 
 ::
 
-    start ── what must be there is there ── load ── SIGKILL, at a moment of chance ── start again ── ...
+    start ── all promised messages are there ── load ── SIGKILL, at a moment of chance ── start again ── ...
           ── at last: everything is drained, in order, and the books are balanced
 
 The load: publishers with confirms through a durable exchange to three queues (plain, lazy, with dead letters), to one
 with priorities and to one whose messages a transaction moves on; pairs of messages in transactions; consumers of
 different manners; queues that come and go. Some kills hit the node while it starts.
 
-Not here: what is promised (`books`), what the clients do (`workers`).
+Not here: the promises (`books`), the clients (`workers`).
 """
 
 import random
@@ -134,10 +134,10 @@ class Siege:
             _declare(channel)
 
     def round(self) -> None:
-        """One life: load, a kill, and a look at what is there after the restart."""
+        """One life: load, a kill, and a check after the restart."""
         dying = threading.Event()
         site = Connection.opened(self.node.amqp)
-        _declare_what_must_vanish(site.channel())
+        _declare_transient_queues(site.channel())
         workers = list(self._workers(dying))
         for worker in workers:
             worker.start()
@@ -175,7 +175,7 @@ class Siege:
         return rejected and all(kept) and all(books.tally[what] for what in ("confirmed", "certain", "redelivered"))
 
     def look(self) -> None:
-        """What can be told without consuming."""
+        """Checks that need no consumer."""
         with visit(self.node) as channel:
             for queue in ARGUMENTS:
                 self.books.check_count(queue, channel.counts(queue)[0])
@@ -194,7 +194,7 @@ class Siege:
         self.books.check_dead_letters("work", "dead")
         self.books.check_whole("pairs.a", "pairs.b")
         self.books.check_moved("orders", "results", set(drained["orders"]))
-        # whoever drained was told that its channel is closed, which is no promise; stopping in good order is one
+        # close-ok promises nothing about acks that the drain sent before it; a restart in good order does
         self.node.restart()
         with visit(self.node) as channel:
             for queue in ARGUMENTS:
@@ -219,7 +219,7 @@ class Siege:
             if queue == "ranked" and token.priority > priority:
                 self.books.complain(f"{queue} drained {token} after a message of priority {priority}")
             if queue in NEVER_CONSUMED and delivery.redelivered:
-                self.books.complain(f"{queue} marks {token} as redelivered, but nobody ever consumed from it")
+                self.books.complain(f"{queue} marks {token} as redelivered, but it was never consumed from")
             heads[stream] = token.number
             priority = min(token.priority, 4)
             tokens.append(token)
@@ -242,7 +242,7 @@ class Siege:
         """Of the last life's queues, those that stand are bound and those that were deleted are gone."""
         channel.confirm()
         for number, queue in enumerate(sorted(self._buildings.standing), start=1):
-            channel.publish(BUILDING_SITE, queue, b"anybody here?", mandatory=True)
+            channel.publish(BUILDING_SITE, queue, b"is it there?", mandatory=True)
             if channel.next().name == "basic.return":
                 self.books.complain(f"the durable {queue} or its binding is gone")
                 channel.confirms([number])
@@ -273,7 +273,7 @@ def _declare(channel: Channel) -> None:
     channel.call("queue.bind", queue="dead", exchange=CEMETERY)
 
 
-def _declare_what_must_vanish(channel: Channel) -> None:
+def _declare_transient_queues(channel: Channel) -> None:
     channel.call("exchange.declare", exchange="mayfly", type="direct")
     channel.call("queue.declare", queue="mayfly")
     channel.call("queue.declare", queue="private", durable=True, exclusive=True)

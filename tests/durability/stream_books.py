@@ -1,11 +1,11 @@
-"""What the publishers and readers of one stream were told, and whether a stream that is read anew agrees.
+"""What the publishers and readers of one stream heard, and whether a new reading of the stream agrees.
 
 A publisher's messages are numbered, in the order in which it publishes them, and it never publishes one twice. So
 
-- an offset belongs to one message, whoever sees it, in whichever life of the node;
+- an offset belongs to one message, for every reader, before and after restarts;
 - offsets have no gap, and no message has two of them;
 - the messages of one publisher are in the order of their numbers;
-- whatever was confirmed is there.
+- every confirmed message is there.
 
 Not here: other queues (`books`).
 """

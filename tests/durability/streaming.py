@@ -59,7 +59,7 @@ class _Confirms:
             assert received.name == "basic.ack", received.name
             tag = received.delivery_tag
             if received.multiple:
-                # what lies below was told in order, as this publisher never has holes
+                # confirms below came in order: this publisher leaves no gaps
                 self._count += tag - self._highest
             else:
                 self._count += 1

@@ -48,7 +48,7 @@ def test_everything_about_users_and_virtual_hosts_comes_back(node: NodeProcess, 
     assert refusal(node, "shop", "sales/ö", "other") == refused
 
 
-def test_what_was_deleted_stays_deleted(node: NodeProcess, again: str) -> None:
+def test_deleted_users_and_permissions_stay_deleted(node: NodeProcess, again: str) -> None:
     operator = operator_of(node)
     operator.vhost("doomed")
     operator.user("leaver")

@@ -1,16 +1,16 @@
-"""A disk that is nearly full, or full: publishers wait, nobody else does, and nothing that was confirmed is lost."""
+"""A disk that is nearly full, or full: only publishers wait, and no confirmed message is lost."""
 
 import contextlib
 import select
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.durability.visiting import DEADLINE_S, PERSISTENT, bodies, declare, store, visit
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.small_disk import SmallDisk
 
@@ -21,13 +21,6 @@ LARGE_COUNT = 200
 AT_ONCE = 30
 # a node that looks at its disk finds nothing wrong; it learns that there is no room when it writes
 NO_LIMIT = "disk_free_limit.absolute = 0\n"
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never {what}"
-        time.sleep(0.01)
 
 
 def numbered(number: int) -> bytes:
@@ -99,7 +92,7 @@ def test_publishers_wait_when_less_is_free_than_the_limit_and_consumers_go_on(tm
         with publisher(node) as channel, visit(node) as consumer:
             channel.publish("", "q", b"three", PERSISTENT)
             assert channel.connection.expect(0, "connection.blocked", DEADLINE_S).reason == "low on disk"
-            wait_for(lambda: "event=alarm.raised" in node.log(), "said that the disk is nearly full")
+            eventually(lambda: "event=alarm.raised" in node.log(), "the node logs that the disk is nearly full")
             consumer.consume("q")
             assert consumer.bodies(2) == [b"one", b"two"]
             consumer.ack(2, multiple=True)
@@ -115,22 +108,24 @@ def test_on_a_full_disk_confirms_wait_until_there_is_room(small_disk: SmallDisk,
         other.publish("", name, b"transient")
         small_disk.fill()
         count = publish_until_blocked(channel)
-        wait_for(lambda: "event=disk.full" in cramped.log(), "said that the disk is full")
+        eventually(lambda: "event=disk.full" in cramped.log(), "the node logs that the disk is full")
         assert other.get(name) is not None
         small_disk.make_room()
         channel.confirms(range(1, count + 1))
-        wait_for(lambda: "event=disk.writable" in cramped.log(), "said that there is room")
+        eventually(lambda: "event=disk.writable" in cramped.log(), "the node logs that the disk has room")
         channel.connection.expect(0, "connection.unblocked", DEADLINE_S)
     cramped.crash()
     assert bodies(cramped, "q") == [b"before", *(numbered(number) for number in range(count))]
 
 
-def test_a_node_killed_on_a_full_disk_has_what_it_confirmed(small_disk: SmallDisk, cramped: NodeProcess) -> None:
+def test_a_node_killed_on_a_full_disk_has_the_messages_it_confirmed(
+    small_disk: SmallDisk, cramped: NodeProcess
+) -> None:
     declare(cramped, "q")
     with publisher(cramped) as channel:
         small_disk.fill()
         published = publish_until_blocked(channel)
-        wait_for(lambda: "event=disk.full" in cramped.log(), "said that the disk is full")
+        eventually(lambda: "event=disk.full" in cramped.log(), "the node logs that the disk is full")
         cramped.kill()
         confirmed = confirmed_at_last(channel)
     small_disk.make_room()

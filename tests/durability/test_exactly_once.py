@@ -26,7 +26,7 @@ KEPT, TAKEN, STREAM = "kept", "taken", "stream"
 
 
 class Taker(threading.Thread):
-    """Takes and acks what it is given, and counts what was not given to anybody before."""
+    """Acks every delivery, and counts those that are not redelivered."""
 
     def __init__(self, node: NodeProcess, fresh: Counter[bytes]) -> None:
         super().__init__(daemon=True)
@@ -77,7 +77,7 @@ def declare(node: NodeProcess) -> None:
 
 
 @pytest.mark.timeout(240 + 10 * KILLS)
-def test_whoever_repeats_what_is_not_confirmed_publishes_exactly_once(tmp_path: Path) -> None:
+def test_a_publisher_that_repeats_unconfirmed_messages_publishes_exactly_once(tmp_path: Path) -> None:
     chance = random.Random(KILLS)
     node = altered_node(tmp_path, SMALL_SEGMENT_BYTES)
     fresh: Counter[bytes] = Counter()
@@ -85,7 +85,7 @@ def test_whoever_repeats_what_is_not_confirmed_publishes_exactly_once(tmp_path: 
     try:
         declare(node)
         kills = 0
-        # a busy machine may let the node live for too short to be told anything
+        # on a busy machine the node may die before it has confirmed anything
         while kills < KILLS or not repeater.repeated:
             kills += 1
             taker = Taker(node, fresh)
@@ -102,7 +102,7 @@ def test_whoever_repeats_what_is_not_confirmed_publishes_exactly_once(tmp_path: 
         assert sorted(in_stream(node, len(wanted))) == sorted(wanted)
         fresh.update(message.body for message in taken(node, TAKEN) if not message.redelivered)
         assert [body for body, times in fresh.items() if times > 1] == []
-        # not a word of what was taken is known but its id
+        # only the ids of the taken messages are known
         repeater.unsure = dict.fromkeys(range(repeater.next_id))
         repeater.finish(node.amqp)
         assert bodies(node, TAKEN) == bodies(node, KEPT) == []

@@ -47,7 +47,7 @@ def test_a_node_that_confirms_before_it_flushes_is_caught(tmp_path: Path) -> Non
             siege.round()
     finally:
         hasty.kill()
-    # what is left is for an honest node to say
+    # an unaltered node shows which messages are left
     siege.node = altered_node(tmp_path, SMALL_SEGMENT_BYTES)
     try:
         siege.finish()

@@ -1,4 +1,4 @@
-"""What is there after a restart: durable things, persistent messages, and everything that is known of them."""
+"""After a restart: durable objects and persistent messages are there, with all their properties."""
 
 import contextlib
 import hashlib
@@ -90,7 +90,7 @@ def test_persistent_messages_come_back_in_order_and_transient_ones_do_not(node: 
     assert not any(message.redelivered for message in messages)
 
 
-def test_what_was_deleted_purged_or_acked_stays_away(node: NodeProcess, again: str) -> None:
+def test_deleted_purged_and_acked_messages_do_not_come_back(node: NodeProcess, again: str) -> None:
     for queue in ("deleted", "purged", "acked"):
         declare(node, queue)
         store(node, queue, TEN)
@@ -100,7 +100,7 @@ def test_what_was_deleted_purged_or_acked_stays_away(node: NodeProcess, again: s
         channel.consume("acked")
         tag = channel.deliveries(10)[6].delivery_tag
         channel.ack(tag, multiple=True)
-        # what a confirm on the same channel follows is on disk
+        # the confirm on the same channel shows that all earlier changes are on disk
         channel.confirm()
         channel.publish("", "purged", b"later", PERSISTENT)
         channel.confirms([1])
@@ -110,7 +110,7 @@ def test_what_was_deleted_purged_or_acked_stays_away(node: NodeProcess, again: s
     assert bodies(node, "acked") == TEN[7:]
 
 
-def test_what_was_taken_one_by_one_is_marked_as_redelivered_and_nothing_else(node: NodeProcess, again: str) -> None:
+def test_only_messages_taken_by_get_are_marked_as_redelivered(node: NodeProcess, again: str) -> None:
     for queue in ("fetched", "untouched"):
         declare(node, queue)
         store(node, queue, TEN)
@@ -126,7 +126,9 @@ def test_what_was_taken_one_by_one_is_marked_as_redelivered_and_nothing_else(nod
     assert [message.redelivered for message in taken(node, "fetched")] == [True] * 3 + [False] * 7
 
 
-def test_what_was_pushed_is_marked_as_redelivered_and_after_a_crash_a_few_more(node: NodeProcess, again: str) -> None:
+def test_delivered_messages_are_marked_as_redelivered_and_after_a_crash_a_few_more(
+    node: NodeProcess, again: str
+) -> None:
     """The mark is set ahead by as much as went out in one go; a node that stops in good order takes that back."""
     declare(node, "q")
     store(node, "q", TEN)
@@ -258,7 +260,7 @@ def test_a_durable_queue_that_deletes_itself_waits_for_its_consumer(node: NodePr
         assert channel.bodies(10) == TEN
         channel.call("basic.cancel", consumer_tag="c")
     assert not exists(node, "queue", "q")
-    # nobody was promised that the queue is gone for good, until something later is
+    # the deletion is promised only when a later change is confirmed
     declare(node, "later")
     start_again(node, again)
     assert not exists(node, "queue", "q")
@@ -319,8 +321,8 @@ def test_a_message_for_many_queues_is_stored_once(node: NodeProcess) -> None:
     assert [message.body == body for message in taken(node, "q299")] == [True] * 5
 
 
-def test_a_segment_that_a_node_left_behind_takes_no_more_room_than_what_is_in_it(node: NodeProcess, again: str) -> None:
-    """A node writes zeros ahead of what it stores; the next one cuts off what is left of them."""
+def test_a_segment_that_a_node_left_behind_takes_no_more_room_than_its_records(node: NodeProcess, again: str) -> None:
+    """A node writes zeros ahead of its records; the next start cuts off the rest of them."""
     declare(node, "q")
     for body in TEN[:3]:
         store(node, "q", [body])
@@ -346,7 +348,7 @@ def test_a_message_of_a_hundred_megabytes_comes_back(node: NodeProcess, again: s
     assert hashlib.sha256(received).digest() == hashlib.sha256(body).digest()
 
 
-def test_a_copy_has_what_it_had_and_goes_on_copying(node: NodeProcess, again: str) -> None:
+def test_a_queue_copy_keeps_its_messages_and_goes_on_copying(node: NodeProcess, again: str) -> None:
     declare(node, "copy", {"x-copy-from": [{"src_name": "source", "routing_key": "source.#"}, "other"]})
     declare(node, "source")
     store(node, "source", TEN[:5])

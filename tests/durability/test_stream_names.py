@@ -29,8 +29,8 @@ def test_a_name_is_known_after_the_node_was_gone(node: NodeProcess, again: str) 
         channel.ack(got[9].delivery_tag)
         deadline = time.monotonic() + DEADLINE_S
         while where(node) != 7:
-            assert time.monotonic() < deadline, "nobody knows what was acked"
-    # what was told is written down; what is confirmed after it is flushed behind it
+            assert time.monotonic() < deadline, "the offset of the last ack is not stored"
+    # the offset is written down; a later confirm shows that it is flushed
     store(node, "s", [b"more"])
     getattr(node, again)()
     assert where(node) == 7

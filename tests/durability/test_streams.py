@@ -21,6 +21,7 @@ from tests.durability.siege import SMALL_SEGMENT_BYTES, altered_node
 from tests.durability.stream_books import BODY_BYTES, StreamBooks, body_of
 from tests.durability.visiting import declare, store, visit
 from tests.support.amqp_client import Channel, Connection, ServerHungUp
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 from tests.support.operator import Operator
 
@@ -66,13 +67,6 @@ def taken_bytes(paths: Iterable[Path]) -> int:
         with suppress(FileNotFoundError):
             sizes.append(path.stat().st_size)
     return sum(sizes)
-
-
-def await_true(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def facts(node: NodeProcess, stream: str) -> dict[str, Any]:
@@ -178,11 +172,11 @@ def test_no_offset_is_lost_or_changes_its_meaning_by_kill_nine(tmp_path: Path) -
 # -- bigger than memory, older than it may be
 
 
-def test_what_a_stream_has_in_memory_is_bounded(node: NodeProcess) -> None:
+def test_the_memory_of_a_stream_is_bounded(node: NodeProcess) -> None:
     declare(node, "log", STREAM)
     for _ in range(3):
         store(node, "log", [BODY] * 1000)
-    await_true(lambda: facts(node, "log")["disk_bytes"] > 28_000_000, "chunks are not written")
+    eventually(lambda: facts(node, "log")["disk_bytes"] > 28_000_000, "chunks are written")
     found = facts(node, "log")
     assert (found["type"], found["messages"], found["message_bytes"]) == ("stream", 3000, 30_000_000)
     assert (found["first_offset"], found["committed_offset"], found["segments"]) == (0, 2999, 1)
@@ -196,18 +190,18 @@ def _all_is_in_chunks(found: dict[str, Any]) -> bool:
     return int(found["messages"] - found["disk_bytes"] // len(BODY)) * len(BODY) < 1_000_000
 
 
-def test_what_is_too_much_goes_with_its_files(node: NodeProcess, again: str) -> None:
+def test_messages_beyond_the_length_limit_go_with_their_files(node: NodeProcess, again: str) -> None:
     declare(node, "log", {**SMALL_SEGMENTS, "x-max-length-bytes": 4_000_000})
     for _ in range(3):
         store(node, "log", [BODY] * 500)
-    await_true(lambda: facts(node, "log")["messages"] < 800, "old messages are still there")
-    await_true(lambda: _all_is_in_chunks(facts(node, "log")), "there is more to put into chunks")
-    await_true(lambda: taken_bytes(files(node)) < 8_000_000, "old files are still there")
+    eventually(lambda: facts(node, "log")["messages"] < 800, "old messages expire")
+    eventually(lambda: _all_is_in_chunks(facts(node, "log")), "all messages are in chunks")
+    eventually(lambda: taken_bytes(files(node)) < 8_000_000, "old files are removed")
     kept = whole(node, "log", 1500)
     first = kept[0][0]
     assert first > 0
     assert [offset for offset, _body in kept] == list(range(first, 1500))
-    # whoever wants what is gone begins with what is there
+    # a reader that asks for expired messages begins with the first that is left
     assert whole(node, "log", 1500, 0)[0][0] >= first
     if again == "crash":
         node.kill()
@@ -224,10 +218,10 @@ def test_the_files_of_a_stream_go_with_it(node: NodeProcess) -> None:
     declare(node, "other", STREAM)
     for stream in ("log", "other"):
         store(node, stream, [BODY] * 300)
-    await_true(lambda: len(files(node)) == 2, "chunks are not written")
+    eventually(lambda: len(files(node)) == 2, "chunks are written")
     with visit(node) as channel:
         channel.call("queue.delete", queue="log")
-    await_true(lambda: len(files(node)) == 1, "the files of a deleted stream are there")
+    eventually(lambda: len(files(node)) == 1, "the files of a deleted stream are removed")
     node.kill()
     node.start()
     assert len(whole(node, "other", 300)) == 300
@@ -236,13 +230,13 @@ def test_the_files_of_a_stream_go_with_it(node: NodeProcess) -> None:
 def test_files_of_a_stream_that_is_gone_are_deleted_at_the_start(node: NodeProcess) -> None:
     declare(node, "log", STREAM)
     store(node, "log", [BODY] * 300)
-    await_true(lambda: len(files(node)) == 1, "chunks are not written")
+    eventually(lambda: len(files(node)) == 1, "chunks are written")
     node.stop()
     stray = node.data / "streams" / "4711"
     stray.mkdir()
     (stray / files(node)[0].name).write_bytes(files(node)[0].read_bytes())
     node.start()
-    await_true(lambda: not stray.exists(), "files that belong to nobody are there")
+    eventually(lambda: not stray.exists(), "files of no stream are removed")
     assert len(whole(node, "log", 300)) == 300
 
 
@@ -255,14 +249,14 @@ def test_a_stream_whose_files_are_damaged_is_stopped(node: NodeProcess, at: int,
     declare(node, "other", STREAM)
     store(node, "log", [BODY] * 500)
     store(node, "other", [b"unharmed"])
-    await_true(lambda: facts(node, "log")["disk_bytes"] > 4_000_000, "chunks are not written")
+    eventually(lambda: facts(node, "log")["disk_bytes"] > 4_000_000, "chunks are written")
     node.stop()
     damaged = files(node)[0 if at == 0 else -1]
     data = bytearray(damaged.read_bytes())
     data[at] ^= 0xFF
     damaged.write_bytes(data)
     node.start()
-    await_true(lambda: "queue.stopped" in node.log(), "nobody noticed")
+    eventually(lambda: "queue.stopped" in node.log(), "the damage is noticed")
     assert where in node.log()
     with visit(node) as channel:
         channel.call("basic.qos", prefetch_count=10)
@@ -279,21 +273,21 @@ def test_a_stream_whose_files_are_damaged_is_stopped(node: NodeProcess, at: int,
     assert facts(node, "log")["state"] == "stopped"
     with visit(node) as channel:
         channel.call("queue.delete", queue="log")
-    await_true(lambda: damaged not in files(node), "its files are there")
+    eventually(lambda: damaged not in files(node), "the files of a deleted stream are removed")
 
 
 @pytest.mark.parametrize("lost", ["everything", "the last file"])
 def test_a_stream_whose_files_are_gone_is_stopped(node: NodeProcess, lost: str) -> None:
     declare(node, "log", SMALL_SEGMENTS)
     store(node, "log", [BODY] * 500)
-    await_true(lambda: facts(node, "log")["disk_bytes"] > 4_000_000, "chunks are not written")
+    eventually(lambda: facts(node, "log")["disk_bytes"] > 4_000_000, "chunks are written")
     node.stop()
     if lost == "everything":
         shutil.rmtree(files(node)[0].parent)
     else:
         files(node)[-1].unlink()
     node.start()
-    await_true(lambda: "queue.stopped" in node.log(), "nobody noticed")
+    eventually(lambda: "queue.stopped" in node.log(), "the damage is noticed")
     assert re.search(r"offset \d+ is missing", node.log())
     assert facts(node, "log")["state"] == "stopped"
 
@@ -301,9 +295,9 @@ def test_a_stream_whose_files_are_gone_is_stopped(node: NodeProcess, lost: str) 
 def test_a_chunk_that_was_being_written_is_written_again(node: NodeProcess) -> None:
     declare(node, "log", STREAM)
     store(node, "log", [body_of("a", number) for number in range(1, 5001)])
-    await_true(lambda: bool(files(node)), "chunks are not written")
+    eventually(lambda: bool(files(node)), "chunks are written")
     node.kill()
-    # the journal has what was in it as long as nobody told it of the end
+    # the journal keeps the messages of a chunk until the chunk is reported as written
     with open(files(node)[0], "ab") as file:
         file.write(files(node)[0].read_bytes()[:70_000])
     node.start()

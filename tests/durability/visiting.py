@@ -1,6 +1,6 @@
 """Short visits to a node: a channel with confirms on a connection of its own, closed in good order.
 
-A node that is stopped says goodbye to its clients and waits for their answer, so nobody is left behind by a visit.
+A node that stops closes its connections and waits for close-ok, so a visit must leave no connection open.
 
 Not here: clients that stay (`workers`).
 """

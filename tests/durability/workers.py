@@ -7,9 +7,9 @@
     Mover             takes from one queue and publishes to another, in transactions
     Builder           declares, binds and deletes queues
 
-A worker ends when its connection does. One that fails while nobody is killing the node complains.
+A worker ends when its connection does. A worker that fails while the node is not being killed complains.
 
-Not here: what they remember (`books`), declaring and killing (`siege`).
+Not here: their memory (`books`), declaring and killing (`siege`).
 """
 
 import random
@@ -63,7 +63,7 @@ class Worker(ABC, threading.Thread):
 
 
 class Confirming:
-    """A channel in confirm mode, and what is open on it."""
+    """A channel in confirm mode, and its unconfirmed publishes."""
 
     def __init__(self, books: Books, channel: Channel) -> None:
         self.open: deque[tuple[int, Token, list[str]]] = deque()
@@ -79,7 +79,7 @@ class Confirming:
         self._channel.publish(exchange, key, token.body(), properties_of(token))
         return self._last_no
 
-    def told(self, confirm: Received) -> None:
+    def confirmed(self, confirm: Received) -> None:
         assert confirm.name == "basic.ack", f"{confirm.name} {confirm.fields}"
         tag = confirm.delivery_tag
         kept = [entry for entry in self.open if not (entry[0] == tag or (confirm.multiple and entry[0] < tag))]
@@ -107,11 +107,11 @@ class Publisher(Worker):
                 for _ in range(min(room, self.chance.randrange(1, 60))):
                     confirming.publish(self._next_token(), self.exchange, self.key, queues)
             if confirming.open:
-                confirming.told(channel.next(DEADLINE_S))
+                confirming.confirmed(channel.next(DEADLINE_S))
             else:
                 self.dying.wait(PAUSE_S)
         while True:
-            confirming.told(channel.next(DEADLINE_S))
+            confirming.confirmed(channel.next(DEADLINE_S))
 
     def _next_token(self) -> Token:
         number = self.books.next_number(self.name)
@@ -147,7 +147,7 @@ class PairPublisher(Worker):
 
 
 class Consumer(Worker):
-    """Settles what it is given: most is acked, singly or many at once, some is requeued, some rejected."""
+    """Settles its deliveries: it acks most, singly or many at once, requeues some and rejects some."""
 
     queue = ""
     prefetch = 100
@@ -161,7 +161,7 @@ class Consumer(Worker):
     def work(self, channel: Channel) -> None:
         self._channel = channel
         self._receipts = Confirming(self.books, channel)
-        # settled and not certain, with the receipt that will tell
+        # settled and not certain, with the receipt that makes it certain
         self._settled: list[Token] = []
         self._awaited: deque[tuple[int, list[Token]]] = deque()
         unacked: list[tuple[int, Token]] = []
@@ -203,7 +203,7 @@ class Consumer(Worker):
         self._settled = []
 
     def _receipt_told(self, confirm: Received) -> None:
-        self._receipts.told(confirm)
+        self._receipts.confirmed(confirm)
         first_open = self._receipts.open[0][0] if self._receipts.open else 1 << 62
         while self._awaited and self._awaited[0][0] < first_open:
             self.books.certain(self.queue, self._awaited.popleft()[1])
@@ -246,7 +246,7 @@ class Mover(Worker):
 
 @dataclass
 class Buildings:
-    """What became of the queues a builder declared and bound, by the word of the node."""
+    """The queues that a builder declared and bound, as the node answered."""
 
     standing: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)

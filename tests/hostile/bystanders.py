@@ -1,10 +1,10 @@
-"""A well-behaved publisher and consumer, each on a connection of its own, who must not notice what others do.
+"""A well-behaved publisher and consumer, each on a connection of its own, who must not notice hostile clients.
 
 They exchange one message after another on a thread while the test's attackers are at work. Each message must arrive,
 be the one that was sent, be confirmed, and do all that within `LATENCY_MAX_S`, of which the node may have worked for
 `WORK_MAX_S`.
 
-Not here: what the attackers do.
+Not here: the hostile clients.
 """
 
 import threading
@@ -24,7 +24,7 @@ PAUSE_S = 0.005
 
 
 class Bystanders:
-    """Use as a context: whatever went wrong for the pair is raised at its end."""
+    """A context manager: a failure of the pair is raised at its end."""
 
     def __init__(self, node: NodeProcess) -> None:
         self.rounds = 0

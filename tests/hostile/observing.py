@@ -1,11 +1,9 @@
-"""What a test can see of a node from outside: its memory, its work, its log.
+"""A node seen from outside: its memory, its processor time, its log.
 
 Not here: its answers (`tests.support.amqp_client`).
 """
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.node_process import NodeProcess
@@ -20,16 +18,9 @@ def resident_bytes(node: NodeProcess) -> int:
 
 
 def cpu_s(node: NodeProcess) -> float:
-    """What it has had of the processor."""
+    """Its processor time."""
     fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"in {DEADLINE_S:.0f} s it never happened: {what}"
-        time.sleep(0.01)
 
 
 def lines_about(node: NodeProcess, port: int) -> list[str]:

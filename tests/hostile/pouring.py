@@ -1,6 +1,6 @@
 """Publishing faster than a node can like.
 
-Not here: who it is for (`test_greed`, `test_hoarding`).
+Not here: the tests that use it (`test_greed`, `test_hoarding`).
 """
 
 import time

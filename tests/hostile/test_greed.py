@@ -1,7 +1,7 @@
 """Clients that speak AMQP and take or give more than is good for anyone: the node's memory stays bounded, and others
 are served meanwhile.
 
-Not here: clients that do not speak it (`test_bad_streams`), what a client can make the node keep (`test_hoarding`).
+Not here: clients that do not speak it (`test_bad_streams`), data that the node keeps for a client (`test_hoarding`).
 """
 
 import socket
@@ -38,7 +38,7 @@ def test_a_consumer_that_never_reads_costs_a_bounded_amount(node: NodeProcess) -
     filler.close()
 
 
-def test_a_publisher_faster_than_its_consumers_is_blocked_and_nobody_else(small_node: NodeProcess) -> None:
+def test_only_a_publisher_faster_than_its_consumers_is_blocked(small_node: NodeProcess) -> None:
     reader = Connection.opened(small_node.amqp)
     consumer = reader.channel()
     consumer.call("queue.declare", queue="flood")
@@ -53,7 +53,7 @@ def test_a_publisher_faster_than_its_consumers_is_blocked_and_nobody_else(small_
     flood.expect(0, "connection.blocked", DEADLINE_S, reason="low on memory")
     pouring.join(DEADLINE_S)
     assert resident_bytes(small_node) < WATERMARK_BYTES + 100 * MEGABYTE
-    # whoever does not publish is served as ever
+    # clients that do not publish are served as before
     started_s = time.monotonic()
     for _ in range(50):
         bystander.counts("flood")
@@ -67,7 +67,7 @@ def test_a_publisher_faster_than_its_consumers_is_blocked_and_nobody_else(small_
 
 
 def drain(consumer: Channel, queue: str) -> int:
-    """Take what there is until the queue is empty; how much that was."""
+    """Take messages until the queue is empty; how many there were."""
     taken = 0
     while (message := consumer.get(queue)) is not None:
         assert len(message.body) == BODY_BYTES

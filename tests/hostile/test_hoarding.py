@@ -1,5 +1,5 @@
-"""What a client can make the node keep for it: replies nobody reads, content that never ends, commits that never come.
-Each is bounded, or held to the watermark.
+"""Data that the node keeps for a client: unread replies, unfinished content, uncommitted transactions. Each is bounded,
+or held to the watermark.
 
 Not here: backlogs in queues (`test_greed`).
 """
@@ -7,11 +7,12 @@ Not here: backlogs in queues (`test_greed`).
 import contextlib
 
 from tests.hostile.bystanders import Bystanders
-from tests.hostile.observing import MEGABYTE, resident_bytes, wait_for
+from tests.hostile.observing import MEGABYTE, resident_bytes
 from tests.hostile.pouring import BODY_BYTES, WATERMARK_BYTES, is_alarmed, pour, publish_frames
 from tests.support.amqp_client import Connection
 from tests.support.amqp_frames import BODY, HEADER, METHOD, frame
 from tests.support.amqp_methods import write_method
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 
@@ -83,5 +84,5 @@ def test_a_transaction_that_is_never_committed_is_held_to_the_watermark(small_no
     channel.call("tx.select")
     pour(small_node, greedy, publish_frames("never", bytes(BODY_BYTES)), 5000)
     assert resident_bytes(small_node) < WATERMARK_BYTES + 100 * MEGABYTE
-    wait_for(lambda: is_alarmed(small_node), "the alarm is logged")
+    eventually(lambda: is_alarmed(small_node), "the alarm is logged")
     greedy.cut()

@@ -1,4 +1,4 @@
-"""Messages and arguments that no client library makes, at the edges of what the wire can carry: the node survives them.
+"""Messages and arguments that no client library makes, at the limits of the wire format: the node survives them.
 
 Not here: octets that are no frames (`test_bad_streams`); the same in great number, in process (`bench/fuzz`).
 """

@@ -1,1 +1,1 @@
-"""What several kinds of tests share: a raw AMQP client that owes the broker nothing, and nodes as child processes."""
+"""Shared by several kinds of tests: a raw AMQP client, without code of the broker, and nodes as processes."""

@@ -131,7 +131,7 @@ class Connection:
 
     @contextlib.contextmanager
     def one_write(self) -> Iterator[None]:
-        """What is said meanwhile leaves together, so that no time passes between the one and the other."""
+        """Frames sent inside leave in one write."""
         said: list[bytes] = []
         self.send_bytes = said.append  # type: ignore[assignment]
         try:
@@ -169,7 +169,7 @@ class Connection:
         return taken
 
     def next_on(self, channel: int, deadline_s: float | None = None) -> Received:
-        """The next complete method on a channel; what arrives for other channels waits for its turn."""
+        """The next complete method on a channel; methods for other channels wait for their turn."""
         deadline = time.monotonic() + (self.deadline_s if deadline_s is None else deadline_s)
         waiting = self.inbox.setdefault(channel, deque())
         while not waiting:
@@ -260,7 +260,7 @@ class Connection:
         return self._octets(count, None)
 
     def close(self) -> None:
-        """Close politely, whatever state the conversation is in."""
+        """Close with connection.close, in any state of the conversation."""
         try:
             self.send(0, "connection.close", reply_code=200, reply_text="done")
             while self.next_on(0).name != "connection.close-ok":
@@ -351,7 +351,7 @@ class Channel:
         self.call("confirm.select")
 
     def confirms(self, tags: Iterable[int]) -> None:
-        """Each of the tags is acked, in whatever grouping."""
+        """Each of the tags is acked, one by one or several at once."""
         acked, nacked = self.outcomes(tags)
         assert not nacked
         assert acked == set(tags)

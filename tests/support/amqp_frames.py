@@ -1,6 +1,6 @@
-"""Frames and SASL responses as bytes, right ones and, for whoever asks, wrong ones.
+"""Frames and SASL responses as bytes, valid ones and, on request, invalid ones.
 
-Not here: what the payloads mean (`amqp_methods`, `amqp_values`).
+Not here: the meaning of payloads (`amqp_methods`, `amqp_values`).
 """
 
 import struct

@@ -3,7 +3,7 @@
 Invariant: the arguments stand in the order of the wire, each with its type; one without is a bit, and consecutive bits
 share octets.
 
-Not here: how one argument is written (`amqp_values`), who sends what when (`amqp_client`).
+Not here: the encoding of one argument (`amqp_values`), the order of methods (`amqp_client`).
 """
 
 from collections.abc import Mapping

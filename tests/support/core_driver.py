@@ -1,7 +1,7 @@
 """A node's core in memory, and clients that speak AMQP to it through its own codec.
 
 `Core` is the shell a node would have: it hands events in, carries the effects out in a world of virtual time, and
-insists on what every shell relies on: pauses and resumes alternate, and nothing is sent to who is gone.
+insists on what every shell relies on: pauses and resumes alternate, and nothing is sent to a closed connection.
 
 Not here: sockets (`amqp_client`), a whole simulated world (`warren.sim`).
 """
@@ -67,7 +67,7 @@ class Core:
         self.timer_at_ms = 0
         self.notes: list[Note] = []
         self.answers: dict[int, CompleteCommand] = {}
-        # passwords that nobody has looked at yet
+        # passwords that are not checked yet
         self.asked: list[VerifyPassword] = []
         self.closed: list[int] = []
         self.unread: set[int] = set()
@@ -91,7 +91,7 @@ class Core:
         return effects
 
     def pass_ms(self, milliseconds: int) -> list[Effect]:
-        """Time passes, with a turn wherever the broker asked for one."""
+        """Time passes, with a turn at each timer of the broker."""
         until_ms = self.now_ms + milliseconds
         effects: list[Effect] = []
         while 0 < self.timer_at_ms <= until_ms:
@@ -101,7 +101,7 @@ class Core:
         return effects
 
     def connect(self, peer_host: str = "127.0.0.1") -> "Client":
-        """A client whose socket was accepted and who has said nothing yet."""
+        """A client whose socket was accepted and who has sent nothing yet."""
         client = Client(self, len(self._clients) + 1)
         self._clients[client.number] = client
         self.turn(ConnectionOpened(client.number, peer_host, 40_000 + client.number, "127.0.0.1", 5672))
@@ -137,7 +137,7 @@ class Core:
         return link
 
     def command(self, command: Command) -> object:
-        """What an operator's command comes to; a `CommandRefused` if it is."""
+        """The result of an operator's command; a `CommandRefused` if it is refused."""
         ticket = len(self.answers) + 1
         self.turn(CommandReceived(ticket, command))
         answer = self.answers[ticket]
@@ -146,7 +146,7 @@ class Core:
         return answer.result
 
     def verify_passwords(self) -> None:
-        """Compute what the broker asked for, and tell it."""
+        """Compute the hashes that the broker asked for, and give it the results."""
         asked, self.asked = self.asked, []
         for order in asked:
             good = is_password(order.password, order.algorithm, order.password_hash)
@@ -180,7 +180,7 @@ class Core:
 
 
 class Client:
-    """One connection: what it says goes to the core in one read, what it hears is kept until asked for."""
+    """One connection: its methods reach the core in one read, the answers are kept until a test asks for them."""
 
     def __init__(self, core: Core, number: int) -> None:
         self.core = core
@@ -260,7 +260,7 @@ class Client:
         return close.reply_code, close.reply_text
 
     def bodies(self) -> list[bytes]:
-        """The bodies of what was heard; nothing but content must have come."""
+        """The bodies of the messages heard, which must be all that was heard."""
         heard = self.heard()
         assert all(one.header for one in heard), [one.method for one in heard]
         return [one.body for one in heard]
@@ -289,7 +289,7 @@ def content(body: bytes = b"", properties: Properties | None = None, channel: in
 
 
 def sent_to(client: Client, effects: Iterable[Effect]) -> list[bytes]:
-    """What left for this client, one item a write."""
+    """The bytes sent to this client, one item a write."""
     return [
         effect.data for effect in effects if isinstance(effect, SendBytes) and effect.connection_id == client.number
     ]

@@ -1,4 +1,4 @@
-"""A client's machine coupled to a node's core in memory: what one sends the other reads.
+"""A client's machine coupled to a node's core in memory: each reads the bytes that the other sends.
 
 Not here: the core and its world (`core_driver`), a client on sockets (`tests.client`).
 """
@@ -35,7 +35,7 @@ class Coupled:
         self.run()
 
     def run(self) -> list[ClientEvent]:
-        """Carry bytes to and fro until neither side has any left; what the client learned meanwhile."""
+        """Carry bytes to and fro until neither side has any left; the events of the client meanwhile."""
         learned: list[ClientEvent] = []
         for _ in range(10_000):
             sent = self.machine.take_output()

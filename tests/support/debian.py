@@ -1,6 +1,6 @@
 """Debian's programs as tests run them: from where `make setup` unpacks packages, or from where Debian installs them.
 
-What is only unpacked is on no path, and neither are the libraries it came with: `environment` has both.
+Unpacked programs and their libraries are on no path: `environment` has both.
 
 Not here: which packages these are (`requirements/debian-unpacked.txt`), RabbitMQ (`rabbitmq`).
 """

@@ -1,4 +1,4 @@
-"""Debian's HAProxy as a child process, in front of whatever a test starts.
+"""Debian's HAProxy as a child process, in front of the servers that a test starts.
 
 Invariant: it listens when this exists; after `close` no process of it is left.
 
@@ -43,7 +43,7 @@ class HAProxy:
         self._await(self._listens)
 
     def states(self) -> dict[str, str]:
-        """What it thinks of each server: `UP`, `DOWN`, `NOLB` and the like, by backend and name."""
+        """The state of each server: `UP`, `DOWN`, `NOLB` and the like, by backend and name."""
         rows = [row.split(",") for row in self._ask("show stat").splitlines() if row and not row.startswith("#")]
         return {f"{row[0]}/{row[1]}": row[17] for row in rows if row[1] not in ("FRONTEND", "BACKEND")}
 

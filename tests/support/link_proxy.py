@@ -1,10 +1,10 @@
 """A proxy between two hosts whose connections can be made slow, silent in one direction, or broken.
 
-What it delays it keeps in order, and goes on taking in meanwhile: a delay costs time, not throughput. In silence it
-takes in everything as well, and hands it on when the silence ends; whoever sends learns nothing. A connection that ends
-does so at the other side when all that was sent before has been handed on.
+Delayed bytes stay in order, and the proxy goes on reading meanwhile: a delay costs time, not throughput. A silent proxy
+reads everything as well, and forwards it when the silence ends; the sender does not notice. When a connection ends, the
+proxy forwards all bytes before it closes the other side.
 
-It runs in a thread of its own. Its sockets are made by whoever knows on which host they belong.
+It runs in a thread of its own. The caller makes its sockets, in the namespaces where they belong.
 
 Not here: leading connections to it (`namespaces`).
 """
@@ -21,7 +21,7 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True)
 class Way:
-    """Where callers of one port arrive, and how to go on: a socket to call with, and whom."""
+    """A listening socket of one port, and a function that makes the onward socket and names its address."""
 
     listening: socket.socket
     onward: Callable[[], tuple[socket.socket, tuple[str, int]]]
@@ -49,11 +49,11 @@ class LinkProxy:
         self._within(self._listen())
 
     def silence(self, towards: str) -> None:
-        """What is sent to that host stays here."""
+        """Hold bytes to that host back."""
         self._silent.add(towards)
 
     def speak(self) -> None:
-        """Hand on what was held back, and all else."""
+        """Forward the bytes that were held back, and all later ones."""
         self._silent.clear()
         self._within(self._wake())
 
@@ -100,7 +100,7 @@ class LinkProxy:
                 connection.add_done_callback(lambda _, caller=caller: caller.close())  # type: ignore[misc]
 
     async def _connect(self, way: Way, caller: socket.socket) -> None:
-        calling, whom = way.onward()
+        calling, address = way.onward()
         [back] = [host for host in self._hosts if host != way.towards]
         with calling:
             for end in (caller, calling):
@@ -108,7 +108,7 @@ class LinkProxy:
                 # a connection that is broken is reset, as one is whose host has forgotten it
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             try:
-                await self._loop.sock_connect(calling, whom)
+                await self._loop.sock_connect(calling, address)
                 async with asyncio.TaskGroup() as both:
                     both.create_task(self._carry(caller, calling, way.towards))
                     both.create_task(self._carry(calling, caller, back))

@@ -1,4 +1,4 @@
-"""What a test needs of the machine it runs on, and not every machine has.
+"""Features of the machine that a test needs and not every machine has.
 
 Such a test is passed over where it cannot run, with a sentence that says why. Nothing else is ever passed over, and
 this is the only place that can (`tests.architecture.test_prose`).

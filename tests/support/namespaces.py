@@ -11,13 +11,13 @@ The machine itself has no part in it: no interface, no address and no route of i
 with the namespaces. Those of a run that was killed are removed by the next one.
 
 A host knows by heart which hardware address each other one has. To cut it from another is to let it know a wrong one:
-what it sends goes out, and nobody takes it. That needs nothing but `ip`, works in one direction or in both, and neither
-end is told, as with a cable that is pulled far away. Broadcasts and multicasts still pass; `unplug` stops those, too.
+packets leave, and no host accepts them. That needs only `ip`, works in one direction or in both, and neither end
+notices, as with a cable that is pulled far away. Broadcasts and multicasts still pass; `unplug` stops those, too.
 
 Connections between two hosts may be led through a proxy of ours (`detour`), which can be slow, or silent in one
 direction, while all else goes by the switch.
 
-Not here: nodes (`tests.cluster.namespace_trio`), what a proxy does (`link_proxy`).
+Not here: nodes (`tests.cluster.namespace_trio`), the proxy (`link_proxy`).
 """
 
 import ctypes
@@ -107,7 +107,7 @@ class NamespaceWorld:
         return f"10.77.0.{self.hosts.index(host) + 1}"
 
     def command(self, host: str, *words: str) -> list[str]:
-        """What runs a command on a host."""
+        """The command line that runs a command on a host."""
         return ["ip", "netns", "exec", self.namespace(host), *words]
 
     @contextmanager
@@ -135,7 +135,7 @@ class NamespaceWorld:
                 self.cut(host, *other_side)
 
     def cut_one_way(self, sender: str, receiver: str) -> None:
-        """What the one sends does not reach the other."""
+        """Packets of the one do not reach the other."""
         self._know(sender, receiver, _NOWHERE)
 
     def unplug(self, host: str) -> None:
@@ -153,10 +153,10 @@ class NamespaceWorld:
                     self._know(host, other, self._hardware(other))
 
     def detour(self, one: str, other: str, ports: Sequence[int]) -> LinkProxy:
-        """Connections between two hosts to these ports go through a proxy from here on, whichever begins them.
+        """Connections between two hosts to these ports go through a proxy from here on, in both directions.
 
         Each takes the other's address for one of its own, and there the proxy listens. Connections there are break. The
-        proxy is there first, so that nobody finds a port without a listener.
+        proxy listens first, so that no connection finds its port closed.
         """
         both = ((one, other), (other, one))
         ways = [
@@ -179,7 +179,7 @@ class NamespaceWorld:
         return listening
 
     def _towards(self, there: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
-        """A socket on the far host, and what to connect it to; it calls from the address that every host has."""
+        """A socket on the far host, bound to the address that every host has, and the address to connect it to."""
         with self.inside(there):
             calling = socket.socket()
         calling.setblocking(False)
@@ -202,7 +202,7 @@ class NamespaceWorld:
 
 
 def _sweep() -> None:
-    """Take away what runs have left that were killed."""
+    """Remove the namespaces of runs that were killed."""
     for place in _PLACE.glob(f"{_PREFIX}-*"):
         pid = place.name.split("-")[1]
         if not Path(f"/proc/{pid}").exists():

@@ -68,7 +68,7 @@ class NodeProcess:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def configure(self, configuration: str) -> None:
-        """What is configured from the next start on; only for a node that began with a configuration."""
+        """Change the configuration from the next start on; only for a node that began with one."""
         self._configuration.write_text(configuration)
 
     def start(self) -> None:

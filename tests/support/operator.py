@@ -2,7 +2,7 @@
 
 The calls are those that Warren and RabbitMQ share, so a conversation can be prepared on either.
 
-Not here: what the API answers (`tests/admin`).
+Not here: the answers of the API (`tests/admin`).
 """
 
 import base64

@@ -4,9 +4,9 @@ They lie below those that the system gives to connections on their way out: a se
 own port free when it comes back, and a node's etcd member, which begins to listen much later than the node, finds the
 ports above the node's.
 
-A port that was given out is nobody else's for a while, also if nobody listens on it: not this process's, and not that
-of another run of tests on the same machine. A file says so, of which each port has a byte to be locked. Those that any
-node or local cluster takes when it is told nothing, or told to find free ones, are never given out.
+A port that was given out is not given out again for a while, even if it is not listened on: neither in this process nor
+in another run of tests on the same machine. A file has a byte for each port, which is locked. The default ports of
+nodes and local clusters, and those they search for free ones, are never given out.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _given: dict[int, float] = {}
 
 
 def free_port(*behind: int) -> int:
-    """A port on which nobody listens, nor on those so far behind it."""
+    """A port that is free, as are those at these distances behind it."""
     _forget_old()
     for port in random.sample(range(_FIRST, _LAST), _ATTEMPTS):
         if port % 1000 not in _USUAL_ENDINGS and _take([port + step for step in (0, *behind)]):

@@ -1,7 +1,7 @@
 """A PostgreSQL server as a child process, in a folder of its own, on a free port of the loopback.
 
 PostgreSQL does not run as root; where the tests do, it runs as `nobody`. Nothing is kept: no log but its standard
-error, no flushing unless it is `durable`, as it is for those who measure, and the folder goes with the server.
+error, no flushing unless it is `durable`, as benchmarks want it, and the folder goes with the server.
 
 Not here: the driver for Java (`JDBC_DRIVER`), which Spark loads.
 """
@@ -27,7 +27,7 @@ _DURABLE = {"fsync": "on", "full_page_writes": "on", "max_connections": "40", "s
 
 
 class Postgres:
-    """It answers when this exists; everybody on the machine may do everything in it."""
+    """It answers when this exists; every user of the machine has all rights in it."""
 
     def __init__(self, *, durable: bool = False) -> None:
         self._programs = max(Path("/usr/lib/postgresql").glob("*/bin"))

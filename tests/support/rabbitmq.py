@@ -7,7 +7,7 @@ none starts one that outlives it.
 Invariants: it answers when this exists, and after `start`; after `close` no process of it is left, nor its folder. One
 that is started again has the data and the port it had.
 
-Not here: what tests ask of it.
+Not here: the tests that use it.
 """
 
 import contextlib
@@ -126,7 +126,7 @@ class RabbitMQ:
         return True
 
     def ctl(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """What `rabbitmqctl` says to a command."""
+        """The output of `rabbitmqctl` for a command."""
         command = [str(self._server.parent / "rabbitmqctl"), *words]
         return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False)
 

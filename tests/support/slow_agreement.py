@@ -1,4 +1,4 @@
-"""An agreement whose answers are the test's: every plan waits until the test says what becomes of it."""
+"""An agreement whose answers are the test's: every transaction waits until the test decides it."""
 
 from warren.broker.metadata.backend import LocalMetadataBackend, MetadataAppliers, MetadataBackend
 from warren.broker.metadata.transaction import MetadataTransaction, TransactionWaiter
@@ -19,7 +19,7 @@ class SlowAgreement(MetadataBackend):
         return False
 
     def keys(self) -> list[list[str]]:
-        """What the plans that wait would change."""
+        """The changes of the waiting transactions."""
         return [list(plan.changes) for plan, _ in self.waiting]
 
     def grant(self) -> None:
@@ -36,7 +36,7 @@ class SlowAgreement(MetadataBackend):
             waiter.outdated()
 
     def fail(self, reason: str) -> None:
-        """Nobody knows what becomes of the oldest plan."""
+        """The outcome of the oldest transaction is unknown."""
         waiter = self.waiting.pop(0)[1]
         if waiter is not None:
             waiter.failed(reason)

@@ -1,9 +1,9 @@
-"""A file system of a few megabytes, mounted where only those see it who join its namespace.
+"""A file system of a few megabytes, mounted where only processes in its namespace see it.
 
 `unshare` makes a user and a mount namespace, which any user may do on most systems; a process that only waits holds
-them, so that what is mounted outlives the node. From outside, the files are under the holder's `/proc/PID/root`.
+them, so that the mount outlives the node. From outside, the files are under the holder's `/proc/PID/root`.
 
-Not here: what a node does on it, or its etcd member.
+Not here: nodes and etcd members that use it.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ def obstacle() -> str:
     if shutil.which("unshare") is None:
         return "there is no `unshare` (Debian's package util-linux) to mount a file system of one's own with"
     trial = subprocess.run([*_OF_ONES_OWN, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True)
-    return f"nobody may mount a file system of their own here: {trial.stderr.strip()}" if trial.returncode else ""
+    return f"users may not mount file systems here: {trial.stderr.strip()}" if trial.returncode else ""
 
 
 class SmallDisk:
@@ -38,7 +38,7 @@ class SmallDisk:
             text=True,
         )
         assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == "mounted\n", "this system lets nobody mount a file system of their own"
+        assert self._holder.stdout.readline() == "mounted\n", "this system does not let users mount file systems"
         self._filling = Path(f"/proc/{self._holder.pid}/root{path}/filling")
 
     def joined(self, command: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ class SmallDisk:
         return [*join, *command]
 
     def top_up(self) -> None:
-        """Take what room there is; whoever uses the disk may have given some back."""
+        """Fill the disk again: its user may have freed some of it."""
         with self._filling.open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while file.write(BLOCK):
                 pass

@@ -1,7 +1,7 @@
 """A machine with a systemd of its own: namespaces for everything, and a root that goes when it does.
 
-What is written there is written beside the files of this machine, in memory. The network is a loopback that nobody else
-has, so the usual ports are free; processes and control groups are its own, too.
+Files written there stay in memory, beside those of this machine. The network is a loopback of its own, so the usual
+ports are free; processes and control groups are its own, too.
 
 Invariant: systemd runs when this exists; after `close` no process of it is left.
 
@@ -131,7 +131,7 @@ class SystemdMachine:
             "FILES": str(folder / "files"),
             "HIERARCHY": _hierarchy(),
             "SHARED": f"{PROJECT} {interpreter}",
-            # whoever the service runs as has to get to the interpreter
+            # the user of the service must have access to the interpreter
             "PASSED": " ".join(str(path) for path in (*PROJECT.parents, *interpreter.parents) if path != Path("/")),
         }
 
