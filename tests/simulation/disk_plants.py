@@ -73,7 +73,7 @@ class AnotherName(Interceptor):
 
 
 class NothingDropped(Interceptor):
-    """Segments that nobody needs stay."""
+    """Segments that are not needed stay."""
 
     def effects(self, effects: list[Effect]) -> list[Effect]:
         return [effect for effect in effects if not isinstance(effect, DropSegments)]

@@ -1,4 +1,4 @@
-"""A seed is a run: the same to the last byte, whatever the interpreter's hash seed."""
+"""A seed is a run: the same to the last byte, with every hash seed of the interpreter."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ def test_another_seed_gives_another_trace() -> None:
     assert told(1) != told(2)
 
 
-def test_a_quiet_run_is_the_same_run_as_a_told_one() -> None:
+def test_a_quiet_run_is_the_same_as_one_with_output() -> None:
     lines, steps_taken = told(5)
     assert lines
     assert run_node(5, STEPS).steps_taken == steps_taken

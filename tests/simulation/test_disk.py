@@ -68,7 +68,7 @@ def test_a_batch_that_asks_for_no_flush_gets_one_in_the_end() -> None:
     assert bench.stored() == [(1, 1), (2, 1), (2, 2)]
 
 
-def test_what_was_reported_as_flushed_survives_a_loss_of_power_at_any_step() -> None:
+def test_batches_reported_as_flushed_survive_a_loss_of_power_at_any_step() -> None:
     lost = 0
     for seed in range(200):
         bench = Bench(seed)
@@ -102,7 +102,7 @@ def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
     assert bench.disk.survived_no == 2
 
 
-def test_what_outlived_a_killed_process_unflushed_may_go_with_the_power_until_it_is_sealed() -> None:
+def test_unflushed_bytes_that_outlived_a_killed_process_may_go_with_the_power_until_they_are_sealed() -> None:
     survived = set()
     for seed in range(60):
         for sealed in (False, True):
@@ -224,7 +224,7 @@ def test_pieces_are_read_as_they_stand_and_a_missing_segment_is_named() -> None:
     assert answers == [(7, [b"234", b"89"], ""), (8, [], f"{segment_name(9)} is not there")]
 
 
-def test_what_was_not_finished_is_gone_at_the_next_start() -> None:
+def test_unfinished_files_are_gone_at_the_next_start() -> None:
     bench = Bench()
     bench.disk.directory.create("checkpoint.new")
     bench.disk.directory.create(index_name(4))

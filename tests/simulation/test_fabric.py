@@ -25,7 +25,7 @@ def test_a_topic_matches_word_by_word(pattern: str, key: str, expected: bool) ->
     assert matches("topic", pattern, key) is expected
 
 
-def test_a_queue_gets_a_message_once_however_many_bindings_lead_to_it() -> None:
+def test_a_queue_with_several_matching_bindings_gets_a_message_once() -> None:
     spec = QueueSpec("one")
     fabric = RoutingModel({"one": spec}, UndoLog())
     fabric.declare_exchange("events", "topic")
@@ -61,7 +61,7 @@ def test_a_binding_lasts_if_both_its_ends_do() -> None:
     assert fabric.bindings() == {("lasting", "", "kept")}
 
 
-def test_what_was_not_written_down_never_was() -> None:
+def test_changes_that_were_not_written_are_gone() -> None:
     undo = UndoLog()
     fabric = RoutingModel({"one": QueueSpec("one", durable=True)}, undo)
     undo.batch_no = 1

@@ -97,7 +97,7 @@ def test_a_node_that_was_cut_off_hears_what_it_missed(clock: Clock, store: Simul
     assert isinstance(listener.heard[-1], DefinitionsChanged)
 
 
-def test_a_node_that_missed_what_is_forgotten_is_told_everything(clock: Clock, store: SimulatedMetadataStore) -> None:
+def test_a_node_that_missed_compacted_changes_gets_a_snapshot(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener = Listener(store)
     clock.pass_ms(10)
     listener.client.cut()
@@ -130,7 +130,7 @@ def test_an_answer_that_is_lost_leaves_the_end_unknown(clock: Clock, store: Simu
     assert store.modified("k") > 0
 
 
-def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(
+def test_without_a_majority_nothing_is_changed_and_no_lease_expires(
     clock: Clock, store: SimulatedMetadataStore
 ) -> None:
     listener = Listener(store)
@@ -149,7 +149,7 @@ def test_without_a_majority_nothing_is_changed_and_nobody_runs_out_of_time(
     assert list(store.snapshot()[1]) == []
 
 
-def test_what_is_held_stays_while_its_holder_is_heard_of(clock: Clock, store: SimulatedMetadataStore) -> None:
+def test_a_held_key_stays_while_its_holder_is_heard_of(clock: Clock, store: SimulatedMetadataStore) -> None:
     listener, watcher = Listener(store), Listener(store)
     listener.client.hold("alive", b"1")
     clock.pass_ms(LEASE_MS * 3)
@@ -180,7 +180,7 @@ def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, sto
     assert watcher.known == {"alive": b"1"}
 
 
-def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(
+def test_a_key_held_by_a_node_that_started_again_is_held_by_its_later_run(
     clock: Clock, store: SimulatedMetadataStore
 ) -> None:
     earlier, later = Listener(store), Listener(store)
@@ -195,7 +195,7 @@ def test_what_was_held_by_a_node_that_started_again_is_held_by_its_later_run(
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_everybody_hears_the_same_whatever_the_network_does(seed: int) -> None:
+def test_all_nodes_hear_the_same_changes_over_any_network(seed: int) -> None:
     chance = Random(seed)
     clock = Clock()
     store = SimulatedMetadataStore(clock, lambda: chance.choice((0, 1, 10, 100)))

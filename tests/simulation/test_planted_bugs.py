@@ -103,7 +103,7 @@ def test_a_planted_bug_is_caught(
         if _objects(seed, steps, expected, rule, plant()):
             assert not _objects(seed, steps, expected, rule, Interceptor())
             return
-    pytest.fail(f"{bug}, and nobody noticed in {SEEDS} runs")
+    pytest.fail(f"{bug}, and no checker noticed it in {SEEDS} runs")
 
 
 def _objects(seed: int, steps: int, expected: str, rule: type[Invariant] | None, interceptor: Interceptor) -> bool:

@@ -14,7 +14,7 @@ def test_a_good_run_prints_its_trace_and_exits_with_zero(capsys: pytest.CaptureF
     assert printed.splitlines()[-1].startswith("seed 1: good (")
 
 
-def test_a_verdict_tells_how_to_see_the_run_again() -> None:
+def test_a_verdict_says_how_to_replay_the_run() -> None:
     complaint = Violation("order kept", "message 2 went first")
     outcome = RunResult(7, 300, (complaint,), published=3, confirmed=2, steps_taken=120)
     assert not outcome.good

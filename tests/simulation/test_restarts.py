@@ -47,7 +47,7 @@ def die_at_step(scenario: Scenario, step_no: int, die: Callable[[], None]) -> No
 @pytest.mark.parametrize("mode", [CONFIRM, TRANSACTION])
 @pytest.mark.parametrize("power", [True, False])
 @pytest.mark.parametrize("step_no", range(1, 40, 3))
-def test_what_was_confirmed_outlives_a_death_at_any_step_of_the_disk(step_no: int, power: bool, mode: str) -> None:
+def test_confirmed_messages_outlive_a_death_at_any_step_of_the_disk(step_no: int, power: bool, mode: str) -> None:
     spec = lasting()
     scenario = Scenario(spec, settings=settings())
     publisher = persistent_publisher(scenario, mode)
@@ -92,7 +92,7 @@ def test_transient_messages_and_passing_queues_do_not_outlive_the_node() -> None
     scenario.finish()
 
 
-def test_what_was_acked_and_flushed_never_comes_back() -> None:
+def test_acked_and_flushed_messages_never_come_back() -> None:
     spec = lasting()
     scenario = Scenario(spec, settings=settings())
     publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec)
@@ -104,7 +104,7 @@ def test_what_was_acked_and_flushed_never_comes_back() -> None:
     assert consumer.received_count == 20
 
 
-def test_what_was_lent_comes_back_marked_and_what_was_not_does_not() -> None:
+def test_only_delivered_messages_come_back_marked() -> None:
     spec = lasting()
     scenario = Scenario(spec, settings=settings())
     publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec, prefetch=3)
@@ -175,7 +175,7 @@ def test_a_backlog_beyond_memory_is_delivered_in_order_and_costs_little_memory(p
     assert consumer.received_count == 400
 
 
-def test_what_was_drained_gives_its_space_back() -> None:
+def test_a_drained_queue_gives_its_space_back() -> None:
     spec, stuck = lasting(), lasting("stuck")
     scenario = Scenario(spec, stuck, settings=settings())
     publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec)

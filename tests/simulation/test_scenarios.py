@@ -46,7 +46,7 @@ def test_a_publisher_that_is_cut_off_at_any_byte_gets_everything_confirmed_in_th
     assert consumer.received_count == sum(1 for a in scenario.world.history.attempts.values() if a.copies)
 
 
-def test_a_reader_that_stops_reading_holds_up_nobody_else() -> None:
+def test_a_reader_that_stops_reading_does_not_hold_up_others() -> None:
     slow_plan, quick_plan = QueueSpec("slow"), QueueSpec("quick")
     scenario = Scenario(slow_plan, quick_plan)
     publisher = scenario.publisher(PLAIN)
@@ -86,7 +86,7 @@ def test_a_reader_of_the_same_queue_that_stops_reading_leaves_the_rest_to_the_ot
     assert slow.received_count + quick.received_count == 2_000
 
 
-def test_what_a_silent_consumer_held_goes_to_another_after_two_heartbeats() -> None:
+def test_messages_of_a_silent_consumer_go_to_another_after_two_heartbeats() -> None:
     spec = QueueSpec("work")
     scenario = Scenario(spec)
     publisher, silent = scenario.publisher(), scenario.consumer(spec)

@@ -1,4 +1,4 @@
-"""Worlds with streams, drawn by chance: whatever the node dies of, an offset is one message, and none is lost."""
+"""Worlds with streams, drawn by chance: after every death of the node an offset is one message, and none is lost."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ CORNERS = (
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_every_offset_is_one_message_whatever_happens(first: int) -> None:
+def test_every_offset_is_one_message_after_any_faults(first: int) -> None:
     outcomes = [run_streams(seed, STEPS) for seed in range(first, first + BLOCK)]
     assert [outcome.verdict() for outcome in outcomes if not outcome.good] == []
     # a world in which nothing happens proves nothing

@@ -95,7 +95,7 @@ PLANTS = (
         CONFIRMED,
         "a master does not flush the publishes it accepts",
         (MASTERY, "        if persistent and queue.durable:\n", "        if queue.deleted:\n"),
-        "test_mirrored_queues.test_what_is_confirmed_is_on_the_masters_disk",
+        "test_mirrored_queues.test_a_confirmed_message_is_on_the_masters_disk",
     ),
     Plant(
         SENT_AGAIN,
@@ -116,25 +116,25 @@ PLANTS = (
             "            proxy_consumer.attach(self.master)\n",
             "",
         ),
-        "test_mirrored_clients.test_consumers_elsewhere_go_on_and_are_told_nothing",
+        "test_mirrored_clients.test_consumers_at_other_nodes_go_on_and_notice_nothing",
     ),
     Plant(
         ACKED,
         "the queue is not drained when deliveries of a lost master are acked",
         (SEAT, "for this ack\n        self.master.wake()\n", "for this ack\n"),
-        "test_late_acks.test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again",
+        "test_late_acks.test_a_message_acked_after_the_master_was_lost_does_not_come_again",
     ),
     Plant(
         MARKED,
         "messages are delivered before their delivery watermark is replicated",
         (LENDING, "        if position <= self.committed:\n", "        if position > 0:\n"),
-        "test_mirrored_clients.test_what_was_held_comes_back_marked_and_nothing_else_does",
+        "test_mirrored_clients.test_only_unacked_messages_come_back_and_are_marked",
     ),
     Plant(
         MARKED,
         "a restarted master forgets which messages it delivered",
         (LOG, "            self._contents.mark_delivered(watermark)\n", ""),
-        "test_mirrored_clients.test_what_a_master_delivered_before_it_was_restarted_comes_back_marked",
+        "test_mirrored_clients.test_messages_delivered_before_the_master_was_restarted_come_back_marked",
     ),
     Plant(
         ONE_SERVES,
@@ -156,7 +156,7 @@ PLANTS = (
         GONE,
         "a master keeps removed messages",
         (MASTERY, "                self.contents.remove(level, first, last)\n", "                pass\n"),
-        "test_mirrored_queues.test_what_is_confirmed_is_there_whoever_was_lost",
+        "test_mirrored_queues.test_confirmed_messages_are_there_after_the_loss_of_any_nodes",
         ((0,), "killed"),
     ),
     Plant(
@@ -201,20 +201,19 @@ PLANTS = (
         ANOTHER_RUN,
         "incarnations are counted by the disk alone",
         (DEFINITIONS, "max(run, self.run + 1)", "run"),
-        scenario="test_lost_disks."
-        "test_what_a_node_publishes_after_it_lost_its_disk_is_not_taken_for_what_it_published_before",
+        scenario="test_lost_disks.test_publishes_of_a_node_that_lost_its_disk_are_not_taken_for_earlier_ones",
     ),
     Plant(
         BOUNDED,
         "publishers are not blocked though a node reads nothing",
         (ADMISSION, "        return lane.paused or", "        return"),
-        "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
+        "test_full_wires.test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost",
     ),
     Plant(
         BOUNDED,
         "blocked publishers are never unblocked",
         (ADMISSION, "            self._turn.inputs.append(waiter)\n", "            pass\n"),
-        "test_full_wires.test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost",
+        "test_full_wires.test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost",
     ),
     Plant(
         DEAD_LETTERS,

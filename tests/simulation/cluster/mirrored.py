@@ -30,13 +30,13 @@ def declare(
     declared = QueueDeclare(name, durable=durable, arguments={**ALL, **(arguments or {})})
     answer = scenario.ask(scenario.guest(node), declared)
     assert isinstance(answer, QueueDeclareOk)
-    everybody = sorted(one.name for one in scenario.nodes)
-    scenario.until(lambda: in_sync(node, name) == everybody)
+    all_names = sorted(one.name for one in scenario.nodes)
+    scenario.until(lambda: in_sync(node, name) == all_names)
     assert masters(scenario, name) == [node.name]
 
 
 def set_policy(scenario: ClusterScenario, definition: Table, pattern: str = ".*") -> None:
-    """And wait until everybody has heard of it."""
+    """And wait until every node knows of it."""
     scenario.nodes[0].add(CommandReceived(3, SetPolicy(Policy("/", "mirroring", pattern, QUEUES, definition), False)))
     scenario.elapse(200)
     assert all(node.broker.policies.for_queue("/", "work").definition == definition for node in scenario.nodes)

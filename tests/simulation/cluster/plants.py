@@ -19,7 +19,7 @@ from warren.sim.process import Interceptor
 
 
 class MissedChange(Interceptor):
-    """Some news of the store never arrive, and nobody notices."""
+    """Some changes of the store never arrive, and the node does not notice."""
 
     def __init__(self) -> None:
         self._left = 12
@@ -35,7 +35,7 @@ class MissedChange(Interceptor):
 
 
 class MadeUp(Interceptor):
-    """The node agrees with itself on something that nobody else hears of."""
+    """The node commits a change by itself that no other node hears of."""
 
     def __init__(self) -> None:
         self._left = 5

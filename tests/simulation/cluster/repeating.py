@@ -26,7 +26,7 @@ def publisher(scenario: ClusterScenario, node: SimulatedClusterNode) -> Guest:
 
 
 def intake_of(master_replica: MasterReplica) -> NodeIntake:
-    """Where what a node publishes comes in; nobody but that node's own part of the queue knows it."""
+    """The entry of a node's publishes; only that node's replica of the queue knows it."""
     return next(one for one in gc.get_objects() if type(one) is NodeIntake and one._master_replica is master_replica)
 
 
@@ -77,7 +77,7 @@ def remember(node: SimulatedClusterNode, name: str, offset: int) -> None:
     assert replica is not None
     assert replica.master_replica is not None
     replica.master_replica.log().store_offset(name, offset)
-    # whatever a reader does happens in a turn
+    # every action of a reader happens in a turn
     node._schedule_turn()
 
 
@@ -94,7 +94,7 @@ def remembered(node: SimulatedClusterNode) -> dict[str, int]:
 
 
 class Repeating:
-    """A publisher that goes from node to node, and repeats whatever was not confirmed."""
+    """A publisher that goes from node to node, and repeats all unconfirmed messages."""
 
     def __init__(self, scenario: ClusterScenario) -> None:
         self.scenario = scenario
@@ -104,7 +104,7 @@ class Repeating:
         self._sent: list[bytes] = []
 
     def publish(self, node: SimulatedClusterNode, count: int) -> None:
-        """All that is not certain, and so many more; nobody waits for it."""
+        """Publish all unconfirmed messages and so many more, without waiting."""
         self.hear()
         new = [b"%d" % number for number in range(len(self.all), len(self.all) + count)]
         self.all += new

@@ -3,7 +3,7 @@
 Not here: mirrored queues in general (`tests.simulation.cluster.mirrored`).
 """
 
-from tests.simulation.cluster.mirrored import in_sync, mastered, masters, part_of
+from tests.simulation.cluster.mirrored import in_sync, mastered, masters, part_of, published
 from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.model.events import CommandReceived
@@ -57,12 +57,10 @@ def lose_home(scenario: ClusterScenario, home: SimulatedClusterNode) -> None:
     scenario.until(lambda: len(masters(scenario)) == 1)
 
 
-def published(scenario: ClusterScenario, node: SimulatedClusterNode, count: int) -> tuple[QuietPublisher, list[int]]:
-    """A publisher at a node, and the numbers of messages to `work` that it has answers for."""
+def published_at(scenario: ClusterScenario, node: SimulatedClusterNode, count: int) -> tuple[QuietPublisher, list[int]]:
+    """A publisher at a node, and the numbers of messages that it has published to `work`, all confirmed."""
     publisher = scenario.publisher(node)
-    numbers = scenario.publish(publisher, "work", count)
-    scenario.until(publisher.done)
-    return publisher, numbers
+    return publisher, published(scenario, publisher, count)
 
 
 def see_delivered(scenario: ClusterScenario, node: SimulatedClusterNode, numbers: list[int]) -> None:

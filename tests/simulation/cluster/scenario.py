@@ -90,7 +90,7 @@ class QuietConsumer(ClusterConsumer):
 
 
 class ClusterScenario:
-    """A world with a few nodes, which are one cluster unless somebody wants to see that come about."""
+    """A world with a few nodes, which are one cluster unless the test joins them itself."""
 
     def __init__(self, nodes: int = 3, together: bool = True, handling: str = "ignore") -> None:
         def settings(name: str) -> BrokerSettings:

@@ -31,7 +31,7 @@ STREAM: Table = {"x-queue-type": "stream"}
 
 
 class Book:
-    """What anybody has read under which offset, and what was confirmed. An offset never means two messages."""
+    """The message read at each offset, and the confirmed messages. An offset never means two messages."""
 
     def __init__(self) -> None:
         self.by_offset: dict[int, bytes] = {}
@@ -41,7 +41,7 @@ class Book:
         assert self.by_offset.setdefault(offset, body) == body, f"offset {offset} means two messages"
 
     def check_whole(self, first: int = 0) -> None:
-        """Offsets have no gap, no message has two, and whatever was confirmed has one."""
+        """Offsets have no gap, no message has two, and every confirmed message has one."""
         assert sorted(self.by_offset) == list(range(first, first + len(self.by_offset)))
         assert len(set(self.by_offset.values())) == len(self.by_offset), "a message has two offsets"
         if first == 0:
@@ -145,8 +145,8 @@ class Streams:
     def mirror(self, node: SimulatedClusterNode, arguments: Table | None = None) -> None:
         """On all nodes, all of them in sync; its master is on this one."""
         self.declare(node, {"x-ha-mode": "all", **(arguments or {})})
-        everybody = sorted(one.name for one in self.scenario.nodes)
-        self.scenario.until(lambda: in_sync(node, self.queue) == everybody)
+        all_names = sorted(one.name for one in self.scenario.nodes)
+        self.scenario.until(lambda: in_sync(node, self.queue) == all_names)
         assert masters(self.scenario, self.queue) == [node.name]
 
     def writer(self, node: SimulatedClusterNode) -> StreamWriter:

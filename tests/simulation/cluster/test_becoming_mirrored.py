@@ -1,4 +1,4 @@
-"""A queue that one node has becomes mirrored while it is used: nobody notices, and nothing is lost or doubled."""
+"""A queue that one node has becomes mirrored in use: clients do not notice, and no message is lost or doubled."""
 
 from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in
 from tests.simulation.cluster.ring_lives import (
@@ -8,7 +8,7 @@ from tests.simulation.cluster.ring_lives import (
     declare,
     lose_home,
     members,
-    published,
+    published_at,
     see_delivered,
     set_policy,
 )
@@ -50,13 +50,13 @@ def test_transient_messages_in_memory_get_mirrors_too() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two, durable=False)
-    _, numbers = published(scenario, one, 10)
+    _, numbers = published_at(scenario, one, 10)
     become_mirrored(scenario, two)
     lose_home(scenario, two)
     see_delivered(scenario, three, numbers)
 
 
-def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
+def test_consumers_go_on_while_the_queue_becomes_mirrored() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two)
@@ -74,11 +74,11 @@ def test_whoever_consumes_goes_on_while_the_queue_becomes_mirrored() -> None:
     assert all(scenario.world.ledger.deliveries[number, "work"].count == 1 for number in numbers)
 
 
-def test_what_is_unacked_while_the_queue_becomes_mirrored_is_with_its_mirrors() -> None:
+def test_unacked_messages_get_mirrors_too() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two, durable=False)
-    _, numbers = published(scenario, one, 2)
+    _, numbers = published_at(scenario, one, 2)
     at_home, elsewhere = scenario.guest(two), scenario.guest(three)
     assert isinstance(scenario.ask(at_home, BasicGet("work")), BasicGetOk)
     assert isinstance(scenario.ask(elsewhere, BasicGet("work")), BasicGetOk)
@@ -114,14 +114,14 @@ def test_an_exchange_may_mirror_the_queues_that_are_bound_to_it_for_as_long_as_t
     declare(scenario, two)
     guest = scenario.guest(one)
     scenario.ask(guest, ExchangeDeclare("safe", "fanout", durable=True, arguments={"x-mirrored": True}))
-    published(scenario, one, 10)
+    published_at(scenario, one, 10)
     scenario.ask(guest, QueueBind("work", "safe"))
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     scenario.ask(guest, QueueUnbind("work", "safe"))
     scenario.until(lambda: members(two) == ["two"])
 
 
-def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_master() -> None:
+def test_consumers_from_before_mirroring_go_on_with_another_master() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two)
@@ -135,7 +135,7 @@ def test_whoever_consumed_before_the_queue_was_mirrored_goes_on_with_another_mas
     numbers = scenario.publish(publisher, "work", 40)
     scenario.finish()
     assert all(scenario.world.ledger.deliveries[number, "work"].count == 1 for number in numbers)
-    # nobody was told to consume anew
+    # no consumer was started anew
     assert scenario.world.seen["consumer started"] == 2
 
 
@@ -157,11 +157,11 @@ def test_transient_messages_between_persistent_ones_of_a_durable_queue_get_mirro
     see_delivered(scenario, three, numbers[5:])
 
 
-def test_what_is_acked_in_an_open_transaction_gets_mirrors_too() -> None:
+def test_messages_acked_in_an_open_transaction_get_mirrors_too() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, two, durable=False)
-    _, numbers = published(scenario, one, 3)
+    _, numbers = published_at(scenario, one, 3)
     undecided = scenario.guest(two)
     assert isinstance(scenario.ask(undecided, TxSelect()), TxSelectOk)
     assert isinstance(scenario.ask(undecided, BasicGet("work")), BasicGetOk)

@@ -79,6 +79,6 @@ def test_a_good_run_of_a_cluster_prints_its_trace_and_exits_with_zero(capsys: py
     assert printed.splitlines()[-1].startswith("seed 1: good (")
 
 
-def test_the_verdict_of_a_cluster_tells_how_to_see_it_again() -> None:
+def test_the_verdict_of_a_cluster_says_how_to_replay_it() -> None:
     outcome = run_cluster(1, 200, 4)
     assert outcome.options == "--nodes 4"

@@ -11,7 +11,7 @@ STORE_MS = 20
 
 
 def attempts_of(scenario: ClusterScenario, publishers: list[QuietPublisher]) -> list[PublishAttempt]:
-    """One mandatory message of everybody."""
+    """One mandatory message of every publisher."""
     numbers = [scenario.publish(one, "work", 1, mandatory=True)[0] for one in publishers]
     return [scenario.world.ledger.attempts[number] for number in numbers]
 

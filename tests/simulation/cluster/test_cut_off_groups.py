@@ -1,4 +1,4 @@
-"""A group of a mirrored stream whose master is cut off from everybody but its own clients."""
+"""A group of a mirrored stream whose master is cut off from all but its own clients."""
 
 from tests.simulation.cluster.mirrored import masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest

@@ -5,7 +5,7 @@ import pytest
 from tests.simulation.cluster.mirrored import in_sync, masters
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import StreamReader, Streams
-from tests.simulation.cluster.test_lost_streams import EVERYBODY, LARGE, filled
+from tests.simulation.cluster.test_lost_streams import ALL_NODES, LARGE, filled
 from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
@@ -31,11 +31,11 @@ def test_a_master_goes_on_and_ends_those_who_want_what_it_cannot_read() -> None:
     scenario.until(lambda: reader.cancelled)
     streams.write(streams.writer(one), 5)
     streams.has_read(streams.reader(one, 40), range(40, 65))
-    assert (masters(scenario, "log"), in_sync(one, "log")) == (["one"], EVERYBODY)
+    assert (masters(scenario, "log"), in_sync(one, "log")) == (["one"], ALL_NODES)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"x-ha-mode": "exactly", "x-ha-params": 1}])
-def test_a_client_of_another_node_is_told_that_it_cannot_go_on(arguments: Table) -> None:
+def test_a_client_of_another_node_is_refused_when_the_stream_is_damaged(arguments: Table) -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     streams = Streams(scenario)

@@ -74,7 +74,7 @@ def test_two_nodes_that_reach_the_store_and_not_each_other_do_not_confirm_what_t
     scenario.ask(guest, QueueDeclare("first"))
     asked_ms = scenario.world.now_ms
     scenario.ask(guest, QueueDeclare("second"))
-    # nobody waits for three any more, which may hear of it later
+    # the transaction does not wait for three, which may hear of it later
     assert scenario.world.now_ms - asked_ms < 100
     numbers = scenario.publish(publisher, "unknown", 2)
     scenario.until(publisher.done)
@@ -179,7 +179,7 @@ def test_a_node_that_is_cut_off_from_the_store_confirms_no_change() -> None:
     assert isinstance(scenario.ask(guest, QueueDeclare("work")), QueueDeclareOk)
 
 
-def test_what_is_asked_for_while_the_store_has_no_majority_fails_or_comes_about_but_is_never_made_up() -> None:
+def test_a_change_without_a_majority_of_the_store_fails_or_is_made_as_its_answer_says() -> None:
     scenario = ClusterScenario()
     one, _two, _three = scenario.nodes
     guest = scenario.guest(one)
@@ -225,7 +225,7 @@ def test_two_nodes_that_declare_the_same_queue_at_once_make_one() -> None:
 
 
 @pytest.mark.parametrize("road", ["dies", "is delayed"])
-def test_what_was_confirmed_waits_where_a_node_may_be_behind_and_knows_no_queue_for_it(road: str) -> None:
+def test_a_publish_waits_at_a_node_that_may_be_behind_and_knows_no_queue_for_it(road: str) -> None:
     scenario = ClusterScenario()
     _one, two, three = scenario.nodes
     guest, visitor = scenario.guest(three), scenario.guest(two)

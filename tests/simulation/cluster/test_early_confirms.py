@@ -30,7 +30,7 @@ def scenario() -> ClusterScenario:
     return made
 
 
-def test_the_master_alone_confirms_and_nobody_consumes_what_it_alone_has(scenario: ClusterScenario) -> None:
+def test_the_master_alone_confirms_and_does_not_deliver_messages_it_alone_has(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     publisher = scenario.publisher(three)
     queue = mastered(one)
@@ -47,7 +47,7 @@ def test_the_master_alone_confirms_and_nobody_consumes_what_it_alone_has(scenari
     scenario.finish()
 
 
-def test_what_the_lost_master_alone_had_is_sent_to_the_next(scenario: ClusterScenario) -> None:
+def test_messages_that_only_the_lost_master_had_are_sent_to_the_next(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     set_policy(scenario, {**EARLY, "ha-mode": "nodes", "ha-params": ["one", "two"]})
     scenario.until(lambda: in_sync(one) == ["one", "two"] and part_of(three) is None)

@@ -7,14 +7,14 @@ HIGH_WATER_BYTES = 10_000
 MESSAGES = 400
 
 
-def test_what_waits_for_a_node_that_does_not_read_is_bounded_and_nothing_is_lost() -> None:
+def test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))
     wire = scenario.world.peer_links.between("one", "two")
     wire.high_water_bytes = HIGH_WATER_BYTES
     publishers = [scenario.publisher(one) for _ in range(3)]
-    # the bytes of one do not arrive, and nobody is told yet
+    # the bytes of one do not arrive, and no node has noticed yet
     wire.set_cut(0, True)
     numbers: list[int] = []
     most = 0

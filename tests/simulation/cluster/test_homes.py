@@ -106,7 +106,7 @@ def test_publishers_are_answered_and_consumers_go_on_after_a_cut(ways: tuple[int
     numbers = scenario.publish(publisher, "work", 20)
     scenario.elapse(outage_ms)
     if outage_ms > 4_000:
-        # whoever waits for a node that is not heard of is told so
+        # a client that waits for a node that is not heard of is refused
         assert publisher.done()
     wire.mend()
     scenario.until(lambda: scenario.world.whole() and publisher.done() and consumer.done())
@@ -125,7 +125,7 @@ def test_unroutable_publishes_on_a_stale_node_are_nacked() -> None:
     scenario.isolate(two)
     two.cut_off_from_store(True)
     scenario.elapse(8_000)
-    # to everybody who can be asked there is such a queue
+    # every node that can be asked knows the queue
     assert isinstance(scenario.ask(scenario.guest(one), QueueDeclare("work", durable=True)), QueueDeclareOk)
     numbers = scenario.publish(publisher, "work", 3)
     scenario.until(publisher.done)

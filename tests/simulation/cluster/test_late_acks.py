@@ -12,7 +12,7 @@ from warren.wire.methods import BasicAck, BasicGet, BasicGetOk
 
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("early", [True, False])
-def test_what_was_got_from_a_lost_master_and_is_acked_does_not_come_again(early: bool, durable: bool) -> None:
+def test_a_message_got_from_a_lost_master_and_acked_does_not_come_again(early: bool, durable: bool) -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one, durable=durable)
@@ -38,7 +38,7 @@ def test_what_was_got_from_a_lost_master_and_is_acked_does_not_come_again(early:
     assert taker.faults == []
 
 
-def test_what_a_consumer_acks_after_the_master_was_lost_does_not_come_again() -> None:
+def test_a_message_acked_after_the_master_was_lost_does_not_come_again() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one)
@@ -91,8 +91,8 @@ def test_acks_count_when_a_master_comes_back_over_the_same_link() -> None:
 
 def hand_over(scenario: ClusterScenario, heir: SimulatedClusterNode) -> None:
     """Let another node be master, when it is in sync."""
-    everybody = ["one", "three", "two"]
-    scenario.until(lambda: all(in_sync(node) == everybody for node in scenario.nodes))
+    all_names = ["one", "three", "two"]
+    scenario.until(lambda: all(in_sync(node) == all_names for node in scenario.nodes))
     for node in scenario.nodes:
         replica = part_of(node)
         if replica is not None and replica.master_replica is not None:

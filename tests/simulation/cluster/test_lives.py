@@ -8,7 +8,7 @@ from warren.wire.methods import QueueDeclare, QueueDeclareOk
 
 
 def publish_on(scenario: ClusterScenario, publishers: list[QuietPublisher], rounds: int) -> list[int]:
-    """Everybody publishes a little, again and again."""
+    """Every publisher publishes a little, again and again."""
     numbers: list[int] = []
     for _ in range(rounds):
         for publisher in publishers:
@@ -121,7 +121,7 @@ def test_a_node_that_starts_waits_for_the_store() -> None:
     scenario.finish()
 
 
-def test_a_node_that_pauses_serves_nobody_and_loses_nothing_that_lasts() -> None:
+def test_a_node_that_pauses_serves_no_client_and_loses_no_durable_message() -> None:
     scenario = ClusterScenario(handling="pause_minority")
     one, two, three = scenario.nodes
     scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))

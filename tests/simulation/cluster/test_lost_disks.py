@@ -63,7 +63,7 @@ def test_a_mirror_whose_disk_was_lost_is_not_counted_as_the_run_that_was_in_sync
     assert numbers_in(scenario, two) == confirmed
 
 
-def test_what_a_node_publishes_after_it_lost_its_disk_is_not_taken_for_what_it_published_before() -> None:
+def test_publishes_of_a_node_that_lost_its_disk_are_not_taken_for_earlier_ones() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one)
@@ -81,7 +81,7 @@ def test_with_every_disk_that_had_it_lost_the_policy_decides() -> None:
     two.lose_disk(AWHILE_MS)
     scenario.until(lambda: one.up and two.up)
     scenario.elapse(LONG_MS)
-    assert not served(scenario, [one, two]), "nobody has what was confirmed, and nobody says that it may be given up"
+    assert not served(scenario, [one, two]), "no node has the confirmed messages, and no operator has given them up"
 
 
 def test_a_disk_that_was_lost_before_runs_were_counted_is_not_trusted_either() -> None:

@@ -12,7 +12,7 @@ LARGE = 100_000
 """Eleven such messages fill a chunk."""
 
 SEGMENTS = {"x-stream-max-segment-size-bytes": 2_000_000}
-EVERYBODY = ["one", "three", "two"]
+ALL_NODES = ["one", "three", "two"]
 
 
 def copy_of(node: SimulatedClusterNode) -> StreamContents:
@@ -64,7 +64,7 @@ def test_one_of_several_that_lost_its_files_gets_them_from_the_master(kept: int)
     three.kill(5_000)
     lose_files(three, kept)
     streams.write(streams.writer(one), 5)
-    scenario.until(lambda: in_sync(one, "log") == EVERYBODY)
+    scenario.until(lambda: in_sync(one, "log") == ALL_NODES)
     assert len(told(three, "mirror.lost_files")) == 1
     assert copy_of(three).count() == 65
     for node in (one, two):
@@ -82,7 +82,7 @@ def test_after_all_were_down_one_that_lost_its_files_is_not_made_master(losing: 
     lost = scenario.nodes[losing]
     lose_files(lost)
     scenario.until(lambda: masters(scenario, "log") not in ([], [lost.name]))
-    scenario.until(lambda: in_sync(scenario.nodes[2], "log") == EVERYBODY)
+    scenario.until(lambda: in_sync(scenario.nodes[2], "log") == ALL_NODES)
     assert copy_of(lost).count() == 60
     streams.has_read(streams.reader(lost), range(60))
     streams.book.check_whole()
@@ -112,7 +112,7 @@ def test_one_whose_files_cannot_be_read_begins_with_nothing_when_another_is_mast
     three.kill(5_000)
     spoil_first_file(three)
     scenario.until(lambda: in_sync(one, "log") == ["one", "two"])
-    scenario.until(lambda: in_sync(one, "log") == EVERYBODY)
+    scenario.until(lambda: in_sync(one, "log") == ALL_NODES)
     assert copy_of(three).count() == 60
     for node in (one, two):
         node.kill(60_000)
@@ -127,7 +127,7 @@ def test_a_master_that_wrote_its_files_itself_knows_when_they_are_lost() -> None
     one.kill(5_000)
     lose_files(one, 1)
     scenario.until(lambda: masters(scenario, "log") in (["two"], ["three"]))
-    scenario.until(lambda: in_sync(two, "log") == EVERYBODY)
+    scenario.until(lambda: in_sync(two, "log") == ALL_NODES)
     assert copy_of(one).count() == 60
     for node in (two, three):
         node.kill(60_000)

@@ -47,7 +47,7 @@ def cancelled(guest: Guest) -> bool:
     return any(isinstance(heard.method, BasicCancel) for heard in guest.answers)
 
 
-def test_consumers_elsewhere_go_on_and_are_told_nothing() -> None:
+def test_consumers_at_other_nodes_go_on_and_notice_nothing() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
@@ -75,7 +75,7 @@ def test_a_consumer_that_asked_for_it_is_cancelled_when_the_master_changes() -> 
     assert deliveries(told) == []
 
 
-def test_what_was_held_comes_back_marked_and_nothing_else_does() -> None:
+def test_only_unacked_messages_come_back_and_are_marked() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one)
@@ -103,7 +103,7 @@ def test_what_was_held_comes_back_marked_and_nothing_else_does() -> None:
 
 
 @pytest.mark.parametrize("question", [QueueDeclare("work", passive=True), BasicGet("work"), QueuePurge("work")])
-def test_what_was_asked_when_the_master_was_lost_is_answered_by_the_next(question: QueueDeclare) -> None:
+def test_a_question_asked_when_the_master_was_lost_is_answered_by_the_next(question: QueueDeclare) -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one)
@@ -115,7 +115,7 @@ def test_what_was_asked_when_the_master_was_lost_is_answered_by_the_next(questio
     assert getattr(answer, "message_count", 3) in (2, 3)
 
 
-def test_a_queue_that_nobody_can_serve_refuses_after_a_while_and_takes_again_later() -> None:
+def test_a_queue_without_a_master_refuses_after_a_while_and_accepts_again_later() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
@@ -155,7 +155,7 @@ def test_a_master_that_was_deposed_delivers_nothing_more() -> None:
     assert [number for number, _marked in deliveries(other)] == numbers
 
 
-def test_a_publisher_on_a_deposed_master_is_not_told_that_its_messages_are_safe() -> None:
+def test_a_publisher_on_a_deposed_master_gets_no_confirms() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
@@ -203,7 +203,7 @@ def test_two_masters_never_hand_out_at_once() -> None:
     assert 0 < last_ms < scenario.world.now_ms
 
 
-def test_what_a_master_delivered_before_it_was_restarted_comes_back_marked() -> None:
+def test_messages_delivered_before_the_master_was_restarted_come_back_marked() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)

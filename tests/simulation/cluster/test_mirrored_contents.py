@@ -187,7 +187,7 @@ def test_a_mirror_that_was_away_gets_what_it_lacks_and_drops_what_is_gone(durabl
     assert numbers_in(scenario, three) == numbers[10:]
 
 
-def test_a_mirror_that_nobody_synchronises_is_in_sync_when_what_it_lacks_is_gone() -> None:
+def test_a_mirror_without_synchronisation_is_in_sync_when_the_messages_it_lacks_are_gone() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     set_policy(scenario, {"ha-mode": "all"})

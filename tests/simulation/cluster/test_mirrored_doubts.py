@@ -1,4 +1,4 @@
-"""What must not come back, and what nobody may vouch for, after a mirrored queue lost its master."""
+"""After a mirrored queue lost its master: messages that must not come back, publishes that must not be confirmed."""
 
 from tests.simulation.cluster.mirrored import in_sync, part_of, published, served, taken
 from tests.simulation.cluster.ring_lives import mirrored, set_policy
@@ -54,7 +54,7 @@ def test_a_mirror_that_was_dropped_and_came_back_hears_nothing_that_was_meant_fo
     scenario.finish()
 
 
-def test_what_a_lost_master_refused_is_not_confirmed_by_the_next() -> None:
+def test_a_publish_that_a_lost_master_refused_is_not_confirmed_by_the_next() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     scenario.ask(scenario.guest(one), QueueDeclare("work", durable=True, arguments=LIMITED))

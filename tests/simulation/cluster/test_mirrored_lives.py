@@ -1,4 +1,4 @@
-"""Rings over time: policies that change while queues are used, masters that move, nodes that stop and are gone."""
+"""Replica sets over time: policies that change while queues are used, masters that move, nodes that stop and vanish."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.simulation.cluster.ring_lives import (
     declare,
     members,
     mirrored,
-    published,
+    published_at,
     see_delivered,
     set_policy,
 )
@@ -27,7 +27,7 @@ def test_without_a_policy_any_more_the_master_goes_on_alone() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, two, EVERYWHERE)
-    publisher, numbers = published(scenario, one, 10)
+    publisher, numbers = published_at(scenario, one, 10)
     clear_policy(one)
     scenario.until(lambda: in_sync(two) == ["two"] and members(one) == members(three) == [])
     numbers += scenario.publish(publisher, "work", 10)
@@ -41,9 +41,9 @@ def test_a_policy_that_names_other_nodes_moves_the_queue_there_with_all_it_has()
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, one, {"ha-mode": "nodes", "ha-params": ["one"], "ha-sync-mode": "automatic"})
-    publisher, numbers = published(scenario, one, 10)
+    publisher, numbers = published_at(scenario, one, 10)
     set_policy(two, {"ha-mode": "nodes", "ha-params": ["three", "two"], "ha-sync-mode": "automatic"})
-    # whichever of them is the first to have everything
+    # the first of them that has everything
     scenario.until(lambda: masters(scenario) in (["two"], ["three"]) and in_sync(three) == ["three", "two"])
     scenario.until(lambda: members(one) == [])
     numbers += scenario.publish(publisher, "work", 10)
@@ -57,8 +57,8 @@ def test_the_only_copy_in_sync_is_kept_until_another_has_everything() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, one, {"ha-mode": "nodes", "ha-params": ["one"]})
-    _, numbers = published(scenario, one, 10)
-    # it is synchronised by nobody
+    _, numbers = published_at(scenario, one, 10)
+    # without automatic synchronisation
     set_policy(two, {"ha-mode": "nodes", "ha-params": ["two"]})
     scenario.until(lambda: members(two) == ["one", "two"])
     scenario.elapse(5_000)
@@ -90,7 +90,7 @@ def test_a_transient_queue_lives_on_with_a_mirror_that_was_in_sync() -> None:
     scenario.elapse(200)
     declare(scenario, two, durable=False)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    _, numbers = published(scenario, one, 10)
+    _, numbers = published_at(scenario, one, 10)
     two.lose_power(down_ms=2_000)
     scenario.until(lambda: two.up and scenario.world.whole() and in_sync(one) == ["one", "three", "two"])
     see_delivered(scenario, three, numbers)
@@ -101,7 +101,7 @@ def test_a_node_that_stops_hands_its_queues_over_first() -> None:
     one, two, three = scenario.nodes
     mirrored(scenario, two, EVERYWHERE)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher, numbers = published(scenario, one, 10)
+    publisher, numbers = published_at(scenario, one, 10)
     two.stop(down_ms=60_000)
     scenario.until(lambda: masters(scenario) in (["one"], ["three"]))
     assert two.up
@@ -116,7 +116,7 @@ def test_a_queue_without_a_mirror_in_sync_waits_for_its_node() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
-    _, numbers = published(scenario, two, 10)
+    _, numbers = published_at(scenario, two, 10)
     set_policy(one, {"ha-mode": "nodes", "ha-params": ["two", "one"]})
     scenario.until(lambda: members(one) == ["one", "two"])
     two.stop(down_ms=5_000)
@@ -131,7 +131,7 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
-    published(scenario, two, 10)
+    published_at(scenario, two, 10)
     both: Table = {"ha-mode": "nodes", "ha-params": ["two", "one"], "ha-promote-on-shutdown": "always"}
     set_policy(one, both)
     scenario.until(lambda: members(one) == ["one", "two"])
@@ -143,12 +143,12 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
 def test_the_first_master_is_on_a_node_that_is_to_hold_the_queue() -> None:
     scenario = ClusterScenario()
     one, _two, _three = scenario.nodes
-    set_policy(one, {"ha-mode": "nodes", "ha-params": ["nobody", "three", "two"]})
+    set_policy(one, {"ha-mode": "nodes", "ha-params": ["missing", "three", "two"]})
     scenario.elapse(200)
     declare(scenario, one)
     scenario.until(lambda: masters(scenario) == ["three"])
     assert members(one) == []
-    wanted: Table = {"x-ha-mode": "nodes", "x-ha-params": ["nobody"]}
+    wanted: Table = {"x-ha-mode": "nodes", "x-ha-params": ["missing"]}
     scenario.ask(scenario.guest(one), QueueDeclare("other", durable=True, arguments=wanted))
     scenario.until(lambda: masters(scenario, "other") == ["one"])
 
@@ -177,7 +177,7 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
-    published(scenario, two, 10)
+    published_at(scenario, two, 10)
     set_policy(one, {"ha-mode": "nodes", "ha-params": ["two", "one"], "ha-promote-on-failure": "always"})
     scenario.until(lambda: members(one) == ["one", "two"])
     two.lose_power(down_ms=60_000)
@@ -192,7 +192,7 @@ def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() 
     one, two, three = scenario.nodes
     mirrored(scenario, two, {**EVERYWHERE, "ha-min-in-sync": 3})
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher, numbers = published(scenario, one, 10)
+    publisher, numbers = published_at(scenario, one, 10)
     assert scenario.confirmed(numbers) == numbers
     three.lose_power(down_ms=3_000)
     scenario.until(lambda: in_sync(two) == ["one", "two"])
@@ -228,12 +228,12 @@ def test_a_node_that_stops_hands_many_queues_over_in_a_few_transactions() -> Non
 def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool) -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
-    # nobody catches up by itself
+    # without automatic synchronisation
     set_policy(one, {"ha-mode": "all"})
     scenario.elapse(200)
     declare(scenario, two, durable=durable)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
-    publisher, numbers = published(scenario, three, 10)
+    publisher, numbers = published_at(scenario, three, 10)
     replica = part_of(two)
     assert replica is not None
     assert replica.master_replica is not None

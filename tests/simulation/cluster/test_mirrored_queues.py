@@ -1,4 +1,4 @@
-"""Queues that several nodes hold: what is confirmed survives whatever happens to their nodes, once and in order."""
+"""Queues that several nodes hold: confirmed messages survive all faults of the nodes, once and in order."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ def test_a_mirrored_queue_takes_and_gives_messages() -> None:
 
 @pytest.mark.parametrize("end", list(ENDS))
 @pytest.mark.parametrize("ended", [(0,), (1,), (1, 2), (0, 1), (0, 1, 2)])
-def test_what_is_confirmed_is_there_whoever_was_lost(ended: tuple[int, ...], end: str) -> None:
+def test_confirmed_messages_are_there_after_the_loss_of_any_nodes(ended: tuple[int, ...], end: str) -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one)
@@ -59,7 +59,7 @@ def test_what_is_confirmed_is_there_whoever_was_lost(ended: tuple[int, ...], end
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
-def test_after_a_full_stop_whoever_returns_first_has_what_was_confirmed(first: int) -> None:
+def test_after_a_full_stop_the_first_node_that_returns_has_the_confirmed_messages(first: int) -> None:
     scenario = ClusterScenario()
     declare(scenario, scenario.nodes[0])
     numbers = published(scenario, scenario.publisher(scenario.nodes[1]), 10)
@@ -90,7 +90,7 @@ def test_one_that_returns_later_from_a_full_stop_drops_what_is_gone() -> None:
 
 
 @pytest.mark.parametrize("after_ms", range(0, 14, 2))
-def test_what_is_under_way_when_the_master_is_lost_is_neither_lost_nor_doubled(after_ms: int) -> None:
+def test_messages_under_way_when_the_master_is_lost_are_neither_lost_nor_doubled(after_ms: int) -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
@@ -122,7 +122,7 @@ def test_a_transaction_is_kept_whole_when_the_master_is_lost(after_ms: int) -> N
     assert numbers_in(scenario, two) == numbers
 
 
-def test_what_was_acked_never_comes_back() -> None:
+def test_acked_messages_never_come_back() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
@@ -231,7 +231,7 @@ def test_a_restarted_mirror_does_not_take_the_place_of_a_master_that_it_cannot_r
     scenario.finish()
 
 
-def test_what_is_confirmed_is_on_the_masters_disk() -> None:
+def test_a_confirmed_message_is_on_the_masters_disk() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)

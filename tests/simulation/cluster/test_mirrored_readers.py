@@ -88,7 +88,7 @@ def test_a_reader_with_a_name_gets_again_what_it_had_not_acked_when_the_master_w
     assert stored(scenario, streams) == {"billing": 19}
 
 
-def test_what_a_reader_with_a_name_has_not_acked_is_for_whoever_bears_it_next() -> None:
+def test_messages_that_a_named_reader_has_not_acked_go_to_the_next_reader_of_that_name() -> None:
     scenario = ClusterScenario()
     streams = Streams(scenario)
     reader = named(scenario, streams)
@@ -99,7 +99,7 @@ def test_what_a_reader_with_a_name_has_not_acked_is_for_whoever_bears_it_next() 
     streams.has_read(streams.reader(scenario.nodes[1], "stored", **arguments), range(8, 20))
 
 
-def test_a_probe_is_answered_once_whoever_is_master() -> None:
+def test_a_probe_is_answered_once_by_every_master() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = Streams(scenario)
@@ -134,7 +134,7 @@ def test_an_ack_of_what_a_lost_master_delivered_lets_its_reader_go_on() -> None:
     assert reader.offsets == list(range(10, 40))
 
 
-def test_what_a_reader_acks_late_is_given_to_those_who_come_after_it() -> None:
+def test_messages_acked_late_are_delivered_to_the_next_reader() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = Streams(scenario)

@@ -1,4 +1,4 @@
-"""Streams that several nodes hold: what readers see, whoever is master, and what newcomers get."""
+"""Streams that several nodes hold: what readers see at every master, and what joining mirrors get."""
 
 from tests.simulation.cluster.mirrored import AUTOMATIC, in_sync, masters, part_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario
@@ -193,7 +193,7 @@ def test_a_master_that_moves_hands_its_readers_over() -> None:
     streams.book.check_whole()
 
 
-def test_what_is_too_much_goes_everywhere() -> None:
+def test_messages_beyond_the_limit_are_dropped_on_every_node() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     limits: Table = {"x-max-length-bytes": 4_000_000, "x-stream-max-segment-size-bytes": 1_000_000}

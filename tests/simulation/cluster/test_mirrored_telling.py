@@ -34,7 +34,7 @@ def test_mirrors_hear_what_is_settled_though_no_step_comes() -> None:
     assert not scenario.checkers.complaints
 
 
-def test_what_leaves_while_a_step_is_under_way_is_told_together_when_that_is_settled() -> None:
+def test_removals_during_a_replication_batch_are_sent_together_after_its_commit() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)

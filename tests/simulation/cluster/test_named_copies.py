@@ -1,4 +1,4 @@
-"""Queues that copy others, across the nodes of a cluster: what is confirmed is in source and copy, whoever is lost.
+"""Queues that copy others, across the nodes of a cluster: confirmed messages are in both when a node is lost.
 
 Clusters drawn by chance have such a queue, too (`warren.sim.cluster.workload`).
 """
@@ -47,7 +47,7 @@ def test_source_and_copy_may_live_anywhere(scenario: ClusterScenario) -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_a_mirrored_copy_outlives_whoever_is_lost(scenario: ClusterScenario, lost: int) -> None:
+def test_a_mirrored_copy_outlives_the_loss_of_any_node(scenario: ClusterScenario, lost: int) -> None:
     one, two, three = scenario.nodes
     declare(scenario, one)
     declare(scenario, two, "copy", arguments=COPY)
@@ -78,7 +78,7 @@ def test_a_copy_that_becomes_mirrored_is_a_copy_still(scenario: ClusterScenario)
     scenario.finish()
 
 
-def test_what_cannot_reach_the_source_is_not_copied_and_returns(scenario: ClusterScenario) -> None:
+def test_a_message_that_cannot_reach_the_source_is_not_copied_and_returns(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     place(scenario, one, "work")
     place(scenario, two, "copy", COPY)
@@ -90,7 +90,7 @@ def test_what_cannot_reach_the_source_is_not_copied_and_returns(scenario: Cluste
     assert numbers_in(scenario, three, "copy") == []
 
 
-def test_what_cannot_reach_a_copy_is_refused_though_the_source_has_it(scenario: ClusterScenario) -> None:
+def test_a_message_that_cannot_reach_a_copy_is_refused_though_the_source_has_it(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     place(scenario, one, "work")
     place(scenario, two, "copy", COPY)
@@ -116,7 +116,7 @@ def test_copying_ends_with_the_source_and_goes_on_with_the_next(scenario: Cluste
     assert numbers_in(scenario, two, "copy") == confirmed
 
 
-def test_a_copy_is_known_after_everybody_has_restarted(scenario: ClusterScenario) -> None:
+def test_a_copy_is_known_after_all_nodes_have_restarted(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     place(scenario, one, "work")
     place(scenario, two, "copy", COPY)

@@ -10,7 +10,7 @@ from tests.simulation.cluster.scenario import ClusterScenario
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_happens_each_message_is_there_once(seed: int) -> None:
+def test_each_message_is_there_once_after_any_faults(seed: int) -> None:
     chance = random.Random(seed)
     scenario = ClusterScenario()
     set_policy(scenario, AUTOMATIC)

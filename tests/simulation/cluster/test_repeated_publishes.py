@@ -1,4 +1,4 @@
-"""Publishers that repeat themselves at a mirrored queue: each message is kept once, whoever is master by then."""
+"""Publishers that repeat themselves at a mirrored queue: each message is kept once, also by the next master."""
 
 import pytest
 
@@ -34,7 +34,9 @@ from warren.wire.methods import QueueDeclare, QueueDeclareOk
 
 @pytest.mark.parametrize("delay_ms", [0, 1, 2, 3, 4, 6, 9, 15])
 @pytest.mark.parametrize("durable", [True, False])
-def test_who_repeats_everything_after_its_master_was_lost_finds_each_message_once(durable: bool, delay_ms: int) -> None:
+def test_a_publisher_that_repeats_everything_after_its_master_was_lost_finds_each_message_once(
+    durable: bool, delay_ms: int
+) -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one, durable=durable)
@@ -99,7 +101,7 @@ def test_a_newcomer_knows_the_ids_and_offsets_of_before_it_came() -> None:
     assert remembered(three) == {"reader": 17}
 
 
-def test_a_newcomer_is_not_told_the_ids_of_what_no_step_has_yet() -> None:
+def test_a_joining_mirror_does_not_get_ids_of_messages_that_are_in_no_batch_yet() -> None:
     scenario = ClusterScenario()
     one = scenario.nodes[0]
     declare(scenario, one)
@@ -133,7 +135,7 @@ def test_ids_are_known_after_everything_stopped_at_once() -> None:
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_what_a_master_could_not_settle_is_no_repetition_when_it_comes_again(stop: bool) -> None:
+def test_a_message_that_a_master_could_not_commit_is_no_repetition_when_it_comes_again(stop: bool) -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     set_policy(scenario, AUTOMATIC)
@@ -154,7 +156,7 @@ def test_what_a_master_could_not_settle_is_no_repetition_when_it_comes_again(sto
     # unless it was killed, its seat has sent them again by itself
     assert knows(one, ALL_IDS[-1]) != stop
     if stop:
-        # whatever it knows from its disk
+        # with the ids that it knows from its disk
         for node in (one, two, three):
             node.lose_power(500 if node is one else FOREVER_MS)
     else:
@@ -179,7 +181,7 @@ def test_a_master_that_was_deposed_forgets_the_ids_of_what_it_drops(restarts: bo
         wire.set_cut(place, True)
     send(elsewhere, ALL_IDS[3:])
     scenario.until(lambda: knows(one, ALL_IDS[-1]))
-    # whoever sent them is gone, and the next master has not heard of them
+    # their publisher is gone, and the next master has not received them
     scenario.isolate(one)
     one.cut_off_from_store(True)
     three.lose_power(FOREVER_MS)

@@ -45,7 +45,7 @@ def scenario() -> ClusterScenario:
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_the_epoch_is_told_to_whoever_asks(scenario: ClusterScenario, place: int) -> None:
+def test_a_consumer_that_asks_gets_the_epoch(scenario: ClusterScenario, place: int) -> None:
     publisher = scenario.publisher(scenario.nodes[1])
     guest = consuming(scenario, scenario.guest(scenario.nodes[place]), "work", {EPOCH: True})
     published(scenario, publisher, 1)
@@ -66,7 +66,7 @@ def test_the_next_master_delivers_in_the_next_epoch(scenario: ClusterScenario) -
 
 
 @pytest.mark.parametrize("arguments", [{}, {EPOCH: False}])
-def test_nobody_else_is_told(scenario: ClusterScenario, arguments: Table) -> None:
+def test_a_consumer_that_does_not_ask_gets_no_header(scenario: ClusterScenario, arguments: Table) -> None:
     guest = consuming(scenario, scenario.guest(scenario.nodes[2]), "work", arguments)
     published(scenario, scenario.publisher(scenario.nodes[1]), 1)
     scenario.until(lambda: len(deliveries(guest)) == 1)
@@ -91,7 +91,7 @@ def test_an_answer_that_is_neither_yes_nor_no_is_refused(scenario: ClusterScenar
     ]
 
 
-def test_who_holds_a_message_is_traced_where_the_master_is(scenario: ClusterScenario) -> None:
+def test_the_holders_of_a_message_are_traced_where_the_master_is(scenario: ClusterScenario) -> None:
     one, _two, three = scenario.nodes
     for node in scenario.nodes:
         node.broker.vhosts["/"].set_tracing(True)

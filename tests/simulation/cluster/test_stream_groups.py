@@ -1,6 +1,6 @@
 """A group of three nodes on a slow network, whose members ack late, in any order, leave and come again.
 
-Nobody is cut off and no node is lost, so a member is gone when it says so, and whoever holds something is known.
+No node is cut off or lost, so a member is gone when it says so, and the holder of each message is known.
 """
 
 from random import Random

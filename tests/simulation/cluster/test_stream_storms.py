@@ -14,7 +14,7 @@ from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
 
 ROUNDS = 12
-EVERYBODY = ["one", "three", "two"]
+ALL_NODES = ["one", "three", "two"]
 LITTLE: Table = {"x-stream-max-segment-size-bytes": 1_000_000, "x-max-length-bytes": 3_000_000}
 
 
@@ -62,12 +62,12 @@ class Storm:
             self.scenario.isolate(node, False)
 
     def calm(self) -> int:
-        """Everybody comes back, catches up, and reads to the end; which offset that is."""
+        """All nodes come back and are in sync, all readers read to the end; the offset of the end."""
         scenario, queue = self.scenario, self.streams.queue
         scenario.until(lambda: all(node.up and not node.frozen for node in self.nodes))
         scenario.until(lambda: len(masters(scenario, queue)) == 1)
-        everybody = sorted(node.name for node in self.nodes)
-        scenario.until(lambda: all(in_sync(node, queue) == everybody for node in self.nodes))
+        all_names = sorted(node.name for node in self.nodes)
+        scenario.until(lambda: all(in_sync(node, queue) == all_names for node in self.nodes))
         scenario.until(lambda: all(client.channel_open for client in [*self.writers, *self.readers]))
         for writer in self.writers:
             writer.write(1)
@@ -106,7 +106,7 @@ class Losing(Storm):
 
     def disturb(self, node: SimulatedClusterNode) -> None:
         queue = self.streams.queue
-        whole = node.up and all(in_sync(one, queue) == EVERYBODY for one in self.nodes if one.up)
+        whole = node.up and all(in_sync(one, queue) == ALL_NODES for one in self.nodes if one.up)
         if not whole or self.chance.random() < 0.5:
             super().disturb(node)
             return
@@ -119,7 +119,7 @@ class Losing(Storm):
 
 
 @pytest.mark.parametrize("seed", [*range(4), 16, 74])
-def test_every_offset_keeps_its_message_whatever_happens(seed: int) -> None:
+def test_every_offset_keeps_its_message_after_any_faults(seed: int) -> None:
     storm = Storm(seed)
     storm.rage()
     end = storm.calm()
@@ -129,7 +129,7 @@ def test_every_offset_keeps_its_message_whatever_happens(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 29, 56])
-def test_a_stream_becomes_mirrored_and_drops_what_is_old_whatever_happens(seed: int) -> None:
+def test_a_stream_becomes_mirrored_and_drops_old_messages_during_any_faults(seed: int) -> None:
     storm = Becoming(seed)
     storm.rage()
     end = storm.calm()

@@ -86,7 +86,7 @@ def test_a_mirror_that_is_stopped_keeps_what_it_has_and_gets_the_rest_when_it_is
     queue.check()
 
 
-def test_what_was_lost_and_who_took_over_is_told_by_those_who_are_left() -> None:
+def test_the_remaining_nodes_report_the_lost_node_and_the_new_master() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     lagging(scenario)

@@ -26,7 +26,7 @@ def members_at(node: SimulatedClusterNode) -> list[str]:
 
 
 def want(scenario: ClusterScenario, definition: Table) -> None:
-    """Not everybody has to hear of it."""
+    """Not every node has to hear of it."""
     policy = Policy("/", "mirroring", ".*", QUEUES, definition)
     scenario.nodes[0].add(CommandReceived(3, SetPolicy(policy, False)))
 

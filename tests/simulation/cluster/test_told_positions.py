@@ -1,4 +1,4 @@
-"""Who asks is told where in its queue a message stands: the same however often, and by whomever, it is delivered."""
+"""A consumer that asks gets the position of each message: the same at every delivery, by every master."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_a_message_stands_where_it_stood_when_it_is_delivered_again(
     assert positions(scenario, holding(scenario, second, queue), 3) == before
 
 
-def test_the_next_master_tells_the_same(scenario: ClusterScenario) -> None:
+def test_the_next_master_sends_the_same_positions(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     published(scenario, scenario.publisher(three), 2)
     guest = holding(scenario, 2, "work")
@@ -57,7 +57,7 @@ def test_the_next_master_tells_the_same(scenario: ClusterScenario) -> None:
 
 
 @pytest.mark.parametrize("arguments", [{}, {POSITION: False}])
-def test_nobody_else_is_told(scenario: ClusterScenario, arguments: Table) -> None:
+def test_a_consumer_that_does_not_ask_gets_no_header(scenario: ClusterScenario, arguments: Table) -> None:
     guest = consuming(scenario, scenario.guest(scenario.nodes[2]), "work", arguments)
     published(scenario, scenario.publisher(scenario.nodes[1]), 1)
     scenario.until(lambda: len(deliveries(guest)) == 1)

@@ -41,7 +41,7 @@ def test_a_queue_on_two_nodes_and_a_witness_outlives_either(scenario: ClusterSce
     assert part_of(witness) is None
 
 
-def test_what_is_declared_at_a_witness_lives_on_another_node(scenario: ClusterScenario) -> None:
+def test_a_queue_declared_at_a_witness_is_on_another_node(scenario: ClusterScenario) -> None:
     witness = scenario.nodes[2]
     for number in range(4):
         declare(scenario, witness, f"q{number}", {})
@@ -62,7 +62,7 @@ def test_the_exclusive_queue_of_a_client_is_where_the_client_is_at_a_witness_too
     assert [queue.name for queue in witness.broker.vhosts["/"].own_queues()] == ["mine"]
 
 
-def test_a_witness_that_reaches_nobody_refuses_to_declare_a_queue(scenario: ClusterScenario) -> None:
+def test_a_witness_that_reaches_no_node_refuses_to_declare_a_queue(scenario: ClusterScenario) -> None:
     one, two, witness = scenario.nodes
     guest = scenario.guest(witness)
     one.kill(FOREVER_MS)
