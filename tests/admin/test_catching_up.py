@@ -1,4 +1,4 @@
-"""A node whose mirrors are being synchronised wants nobody new; one whose mirrors only wait for that is fit."""
+"""A node whose mirrors are being synchronised is reluctant; one whose mirrors only wait for that is fit."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Three nodes that are one broker, whichever of them an operator asks.
+"""Three nodes that are one broker: each of them answers operators for all.
 
 Not here: the nodes themselves, and what is seen while one is away (`test_cluster_nodes`).
 """
@@ -50,7 +50,7 @@ def test_a_page_says_how_many_there_are_in_the_cluster(trio: Trio) -> None:
         assert (found["total_count"], found["filtered_count"], found["item_count"], found["page_count"]) == (3, 3, 2, 2)
 
 
-def test_one_queue_is_told_with_everybody_who_takes_from_it(trio: Trio) -> None:
+def test_a_queue_is_shown_with_all_its_consumers(trio: Trio) -> None:
     for row in trio.read("queues/%2F/of1"):
         assert (row["node"], row["messages"], row["message_stats"]["deliver"]) == (trio.names[1], MESSAGES["of1"], 1)
         (consumer,) = row["consumer_details"]
@@ -126,7 +126,7 @@ def test_a_user_s_connections_are_closed_on_all_nodes(trio: Trio) -> None:
     eventually(lambda: trio[1].api.read("connections/username/nobody"), lambda rows: rows == [])
 
 
-def test_whoever_may_not_monitor_sees_their_own_on_every_node(trio: Trio) -> None:
+def test_a_user_without_the_monitoring_tag_sees_their_own_connections_on_every_node(trio: Trio) -> None:
     make_user(trio)
     with trio[1].connect("theirs", NOBODY):
         for node in trio.nodes:
@@ -198,7 +198,7 @@ def test_samples_of_all_nodes_are_added(trio: Trio) -> None:
         eventually(lambda number=number: ready(number), lambda samples: samples[0] == total)
 
 
-def test_exchanges_and_virtual_hosts_are_told_with_what_all_nodes_counted(trio: Trio) -> None:
+def test_exchanges_and_virtual_hosts_are_shown_with_the_counts_of_all_nodes(trio: Trio) -> None:
     published = sum(MESSAGES.values())
     for row in trio.read("exchanges/%2F/amq.default"):
         assert row["message_stats"]["publish_in"] >= published

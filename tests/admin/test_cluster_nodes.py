@@ -21,7 +21,7 @@ DELAYED_S_MAX = 5 * ANSWER_PATIENCE_S
 """One node waits for another for as long as it has patience, and once; what is more is a busy machine's."""
 
 
-def test_the_nodes_are_told_by_each_of_them(trio: Trio) -> None:
+def test_each_node_lists_all_nodes(trio: Trio) -> None:
     for rows in trio.read("nodes"):
         assert [(row["name"], row["type"], row["running"]) for row in rows] == [
             (trio.names[0], "disc", True),
@@ -38,7 +38,7 @@ def test_the_nodes_are_told_by_each_of_them(trio: Trio) -> None:
     assert len({row["os_pid"] for row in trio[0].api.read("nodes")}) == 3
 
 
-def test_links_are_told_with_how_much_goes_over_them(trio: Trio) -> None:
+def test_links_are_shown_with_their_bytes(trio: Trio) -> None:
     def stats() -> list[dict[str, Any]]:
         (row,) = [row for row in trio[0].api.read("nodes") if row["name"] == trio.names[1]]
         return [link["stats"] for link in row["cluster_links"]]
@@ -83,7 +83,7 @@ def refusal_of(node: OneNode) -> str:
     return ""
 
 
-def test_what_figures_were_is_forgotten_on_all_nodes_and_what_they_are_is_not(trio: Trio) -> None:
+def test_a_reset_of_statistics_clears_histories_on_all_nodes_and_keeps_current_counts(trio: Trio) -> None:
     def before_last(number: int) -> int:
         totals = trio[number].api.read("overview?lengths_age=10&lengths_incr=5")["queue_totals"]
         return int(totals["messages_details"]["samples"][1]["sample"])
@@ -101,7 +101,7 @@ def test_what_figures_were_is_forgotten_on_all_nodes_and_what_they_are_is_not(tr
     assert before_last(0) == total - MESSAGES["of1"]
 
 
-def test_one_node_is_told_by_the_others(trio: Trio) -> None:
+def test_the_other_nodes_show_one_node(trio: Trio) -> None:
     name = trio.names[2]
     rows = trio.read(f"nodes/{name}?columns=name,type,os_pid,running")
     assert rows[0] == rows[1] == rows[2]
@@ -121,7 +121,7 @@ def test_the_checks_speak_of_the_cluster(trio: Trio) -> None:
     assert critical[0].json["disc_nodes"] == trio.names[:2]
 
 
-def test_an_alarm_is_told_everywhere_and_by_whom_it_is(trio: Trio) -> None:
+def test_an_alarm_is_shown_everywhere_with_its_node(trio: Trio) -> None:
     def demand_free_disk(value: str) -> None:
         document = {"value": value}
         assert trio[0].api.call("PUT", "warren/settings/disk_free_limit.absolute", document).status == 204
@@ -143,7 +143,7 @@ def test_an_alarm_is_told_everywhere_and_by_whom_it_is(trio: Trio) -> None:
         eventually(lambda api=node.api: api.get("health/checks/alarms").status, lambda found: found == 200)
 
 
-def test_the_command_line_tells_of_the_whole_cluster(trio: Trio) -> None:
+def test_the_command_line_shows_the_whole_cluster(trio: Trio) -> None:
     listed = trio[2].ctl("-q", "list_queues", "name", "messages", "pid").splitlines()
     assert listed[1:] == [f"of{n}\t{MESSAGES[f'of{n}']}\t<{name}.of{n}>" for n, name in enumerate(trio.names)]
     assert len(trio[1].ctl("-q", "list_connections", "name").splitlines()) == 4
@@ -187,7 +187,7 @@ ASKED_AT_ONCE = (
 )
 
 
-def test_a_node_that_hangs_delays_nobody_for_long_and_every_answer_names_it(trio: Trio) -> None:
+def test_a_node_that_hangs_delays_answers_only_briefly_and_every_answer_names_it(trio: Trio) -> None:
     def asked(path: str) -> tuple[Heard, float]:
         started = time.monotonic()
         heard = trio[0].api.get(path)
@@ -196,7 +196,7 @@ def test_a_node_that_hangs_delays_nobody_for_long_and_every_answer_names_it(trio
     assert "x-silent-nodes" not in trio[0].api.get("overview").headers
     trio.run("pause", "n3")
     try:
-        # before anybody can know that it hangs
+        # before the other nodes can know that it hangs
         with ThreadPoolExecutor(len(ASKED_AT_ONCE)) as threads:
             heard = dict(zip(ASKED_AT_ONCE, threads.map(asked, ASKED_AT_ONCE), strict=True))
         assert {path: took for path, (_, took) in heard.items() if took > DELAYED_S_MAX} == {}
@@ -217,7 +217,7 @@ def test_a_node_that_hangs_delays_nobody_for_long_and_every_answer_names_it(trio
     eventually(lambda: trio[0].api.get("overview").headers, lambda headers: "x-silent-nodes" not in headers)
 
 
-def test_what_a_killed_node_had_is_shown_without_it_until_it_is_back(trio: Trio) -> None:
+def test_the_queues_of_a_killed_node_are_shown_without_counts_until_it_is_back(trio: Trio) -> None:
     trio.run("kill", "n3")
     for node in trio.nodes[:2]:
         rows: list[dict[str, Any]] = eventually(

@@ -38,7 +38,7 @@ def seen(trio: Trio) -> list[dict[str, str]]:
 
 
 @pytest.mark.usefixtures("federated")
-def test_every_node_tells_of_all_links_and_takes_orders_about_them(trio: Trio) -> None:
+def test_every_node_shows_all_links_and_takes_orders_about_them(trio: Trio) -> None:
     told = eventually(lambda: seen(trio), lambda told: all(len(one) == 4 for one in told))
     assert told[0] == told[1] == told[2]
     # links of queues run where the queues are

@@ -138,7 +138,7 @@ def test_no_field_of_one_connection_or_channel_is_missing(
     assert differences(kind, [api.read(f"{collection}/{in_path(name)}")]) == []
 
 
-def test_a_channel_tells_where_it_publishes_and_what_it_takes(api: Api, busy: dict[str, str]) -> None:
+def test_a_channel_is_shown_with_its_exchanges_and_queues(api: Api, busy: dict[str, str]) -> None:
     publishing = api.read(f"channels/{in_path(busy['publisher'] + ' (1)')}")
     told = {way["exchange"]["name"]: way["stats"]["publish"] for way in publishing["publishes"]}
     assert told == {"news": 10, "": 1}

@@ -46,7 +46,7 @@ def test_a_node_that_serves_says_so_to_everybody(api: Api) -> None:
     assert api.get(FITNESS, user=("guest", "wrong")).status == 200
 
 
-def test_a_node_that_is_short_of_something_serves_but_wants_nobody_new(api: Api, short_of_disk: None) -> None:
+def test_a_node_with_an_alarm_serves_its_clients_but_wants_no_new_ones(api: Api, short_of_disk: None) -> None:
     assert asked(api) == (503, "reluctant", ["disk_alarm"])
     [reason] = api.get(FITNESS, user=None).json["reasons"]
     assert reason["sentence"] == "It has less free disk space than it needs, so publishers wait."
@@ -69,14 +69,14 @@ def test_an_operator_may_want_a_node_to_have_no_new_clients(api: Api) -> None:
     assert api.read("nodes/hare@here")["being_drained"] is False
 
 
-def test_nobody_else_may_drain_it(api: Api) -> None:
+def test_draining_a_node_needs_a_login(api: Api) -> None:
     assert api.call("PUT", DRAINING, user=None).status == 401
     assert api.call("PUT", "nodes/other@there/draining").status == 404
     assert asked(api)[0] == 200
 
 
 @pytest.mark.parametrize("wanted", ["", "204", "503 ", "yes"])
-def test_an_answer_that_nobody_understands_cannot_be_asked_for(api: Api, wanted: str) -> None:
+def test_an_answer_in_an_unknown_form_cannot_be_asked_for(api: Api, wanted: str) -> None:
     heard = api.get(f"{FITNESS}?reluctant={wanted.replace(' ', '%20')}", user=None)
     assert heard.status == 400
     assert heard.reason == f"reluctant must be one of 200, 404, 503, not {wanted!r}"
@@ -118,7 +118,7 @@ def test_a_member_that_does_not_hear_from_the_store_is_behind(tmp_path: Path) ->
         pair.run("down")
 
 
-def test_haproxy_sends_nobody_new_to_who_is_reluctant_and_leaves_the_rest_alone(tmp_path: Path) -> None:
+def test_haproxy_sends_no_new_clients_to_a_reluctant_node_and_leaves_the_others_alone(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path / "node", "--name", "hare@here")
     api = Api(node)
     (host, amqp), (_, http) = node.addresses["amqp"], node.addresses["http"]

@@ -1,4 +1,4 @@
-"""Requests made up from the API's own description: whatever they hold, the answer is one that the description has.
+"""Requests made up from the API's own description: every answer is one that the description has.
 
 Names are drawn from those of things that are there as often as they are made up, so that requests get somewhere. What
 would end the node, or hold up its clients by setting its limits, is left out.

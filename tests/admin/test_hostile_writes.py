@@ -1,4 +1,4 @@
-"""Changes that nobody means: each is refused with a sentence, or done; none is a defect, and clients notice nothing."""
+"""Hostile changes: each is refused with a reason, or made; none causes a defect, and clients notice nothing."""
 
 import json
 import time

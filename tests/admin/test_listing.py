@@ -45,7 +45,7 @@ def test_the_whole_list_is_in_the_order_of_names(everything: list[dict[str, Any]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_queue_is_found_whatever_its_name(api: Api, channel: Any, name: str) -> None:
+def test_a_queue_is_found_by_any_name(api: Api, channel: Any, name: str) -> None:
     assert api.read(f"queues/%2F/{in_path(name)}")["name"] == name
     bound = api.read(f"queues/%2F/{in_path(name)}/bindings")
     assert [row["source"] for row in bound] == ["", "amq.topic"]
@@ -117,7 +117,7 @@ def test_a_list_without_statistics_is_short(api: Api, channel: Any) -> None:
     assert api.get("channels?disable_stats=true").status == 400
 
 
-def test_paging_faults_are_told_in_rabbitmqs_words(api: Api, channel: Any) -> None:
+def test_paging_faults_are_reported_in_rabbitmqs_words(api: Api, channel: Any) -> None:
     heard = api.get("queues?page=99&page_size=10")
     assert heard.json == {
         "error": "page_out_of_range",
@@ -204,7 +204,7 @@ def test_bindings_between_two_are_found(api: Api, channel: Any) -> None:
         "auth/attempts/nosuch",
     ],
 )
-def test_what_is_not_there_is_not_found(api: Api, path: str) -> None:
+def test_a_missing_object_is_not_found(api: Api, path: str) -> None:
     heard = api.get(path)
     assert (heard.status, heard.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})
 

@@ -1,4 +1,4 @@
-"""Mirrored queues as operators see and command them, whichever node they ask.
+"""Mirrored queues as operators see and command them at every node.
 
 The last test kills a node: those before it want all three.
 """
@@ -63,7 +63,7 @@ def handed_out(told: dict[str, Any]) -> bool:
     return told["messages_unacknowledged"] == 4 and told["message_stats"].get("deliver") == 4
 
 
-def test_a_mirrored_queue_is_told_alike_by_every_node(trio: Trio) -> None:
+def test_a_mirrored_queue_is_shown_alike_by_every_node(trio: Trio) -> None:
     publish(trio[1], "work", 10, arguments={"x-ha-mode": "all"})
     with trio[0].connect() as elsewhere, trio[1].connect() as at_the_master:
         for connection, tag in ((elsewhere, "far"), (at_the_master, "near")):
@@ -204,7 +204,7 @@ def test_a_queue_without_mirrors_has_nothing_to_synchronise(trio: Trio) -> None:
     assert trio[0].api.call("POST", "queues/%2F/plain/actions", {"action": "dance"}).status == 400
 
 
-def test_every_node_that_is_left_tells_who_took_over_and_why(trio: Trio) -> None:
+def test_every_remaining_node_shows_the_new_master_and_the_reason(trio: Trio) -> None:
     trio.run("kill", "n1")
     for node in trio.nodes[1:]:
         told = eventually(lambda node=node: row(node, "large"), lambda found: found.get("messages") == LARGE_COUNT)

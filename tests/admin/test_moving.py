@@ -67,7 +67,7 @@ def test_as_many_go_as_were_asked_for(api: Api, channel: BlockingChannel) -> Non
         assert (taken(channel, DESTINATION), taken(channel, SOURCE)) == (bodies[:2], bodies[2:])
 
 
-def test_what_the_other_queue_refuses_stays_where_it_was(api: Api, channel: BlockingChannel) -> None:
+def test_messages_that_the_other_queue_refuses_stay(api: Api, channel: BlockingChannel) -> None:
     with queues(channel, x_max_length=3, x_overflow="reject-publish"):
         bodies = publish(channel, 5)
         assert moved(api) == 3

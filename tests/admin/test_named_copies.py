@@ -17,7 +17,7 @@ def copy(api: Api) -> str:
     return "audit"
 
 
-def test_a_copy_is_shown_with_the_names_everybody_knows_and_its_sources_with_it(api: Api, copy: str) -> None:
+def test_a_queue_copy_is_shown_with_its_usual_arguments_and_its_sources(api: Api, copy: str) -> None:
     shown = api.get(f"queues/%2F/{copy}").json
     assert shown["arguments"] == {"x-copy-from": COPIES}
     assert "copied_by" not in shown
@@ -28,7 +28,7 @@ def test_a_copy_is_shown_with_the_names_everybody_knows_and_its_sources_with_it(
     assert definition["arguments"] == {"x-copy-from": COPIES}
 
 
-def test_what_is_published_over_http_is_copied(api: Api, copy: str) -> None:
+def test_a_message_published_over_http_is_copied(api: Api, copy: str) -> None:
     message = {"properties": {}, "routing_key": "orders", "payload": "once", "payload_encoding": "string"}
     assert api.call("POST", "exchanges/%2F/amq.default/publish", message).json == {"routed": True}
     wanted = {"count": 10, "ackmode": "ack_requeue_false", "encoding": "auto"}

@@ -9,7 +9,7 @@ from tests.admin.calling import GUEST, Api
 REALM = 'Basic realm="RabbitMQ Management"'
 
 
-def test_nobody_is_asked_to_log_in(api: Api) -> None:
+def test_a_request_without_a_login_is_asked_for_one(api: Api) -> None:
     heard = api.get("overview", user=None)
     assert (heard.status, heard.body) == (401, b"")
     assert heard.headers["www-authenticate"] == REALM
@@ -43,7 +43,7 @@ def test_an_unknown_path_is_unknown_to_everybody(api: Api) -> None:
         ("POST", "/index.html", "HEAD, GET, OPTIONS"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones_before_anybody_logs_in(
+def test_a_wrong_method_is_answered_with_the_right_ones_before_a_login(
     api: Api, method: str, path: str, allowed: str
 ) -> None:
     heard = api.call(method, path, user=None)
@@ -152,13 +152,13 @@ def test_a_page_of_another_site_changes_nothing(api: Api, headers: dict[str, str
     assert (heard.status, heard.json["error"]) == (403, "forbidden")
 
 
-def test_a_page_of_this_node_and_whatever_is_no_browser_may(api: Api) -> None:
+def test_a_page_of_this_node_and_a_client_that_is_no_browser_may(api: Api) -> None:
     own = f"http://{api.host}:{api.port}"
     for headers in ({}, {"origin": own}, {"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"}):
         assert api.call("DELETE", "auth/attempts/hare@here", headers=headers).status == 204
 
 
-def test_no_other_site_is_told_anything(api: Api) -> None:
+def test_other_sites_get_no_cors_headers(api: Api) -> None:
     headers = api.get("whoami", headers={"origin": "https://evil.example"}).headers
     assert not [name for name in headers if name.startswith("access-control-")]
 

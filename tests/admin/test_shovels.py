@@ -1,4 +1,4 @@
-"""Shovels of a cluster: every node tells of all of them, and takes orders about each, whichever node runs it."""
+"""Shovels of a cluster: every node shows all of them, and takes orders about each, also about those of other nodes."""
 
 from typing import Any
 from urllib.parse import quote
@@ -33,7 +33,7 @@ def seen(trio: Trio) -> list[dict[str, str]]:
 
 
 @pytest.mark.usefixtures("defined")
-def test_every_node_tells_of_the_shovels_of_all_nodes(trio: Trio) -> None:
+def test_every_node_shows_the_shovels_of_all_nodes(trio: Trio) -> None:
     told = eventually(lambda: seen(trio), lambda told: all(sorted(one) == sorted(NAMES) for one in told))
     assert told[0] == told[1] == told[2]
     # the same rule on every node, and not one node for all

@@ -99,7 +99,7 @@ def test_a_consumer_with_a_name_is_shown_without_members(api: Api, channel: Chan
     api.call("DELETE", "queues/%2F/alone")
 
 
-def test_what_is_exported_comes_back_as_it_was(api: Api, stream: str) -> None:
+def test_exported_definitions_come_back_unchanged(api: Api, stream: str) -> None:
     exported = api.get("definitions/%2F").json
     assert api.call("DELETE", f"queues/%2F/{stream}").status == 204
     assert api.call("POST", "definitions/%2F", exported).status in (201, 204)

@@ -16,5 +16,5 @@ from warren.admin.rabbitmq_json import suite_words
         ("AES128-SHA", ("rsa", "aes_128_cbc", "sha")),
     ],
 )
-def test_a_suite_is_told_in_three_words(name: str, words: tuple[str, str, str]) -> None:
+def test_a_cipher_suite_is_shown_in_three_words(name: str, words: tuple[str, str, str]) -> None:
     assert suite_words(name) == words

@@ -3,8 +3,7 @@
 import base64
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pika
 import pytest
 
 from tests.admin.calling import Api, connected, in_path
+from tests.support.deadlines import eventually
 from tests.support.node_process import NodeProcess
 
 DEADLINE_S = 60.0
@@ -55,13 +55,6 @@ def lines(api: Api, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in heard.body.split(b"\n")[:-1]]
 
 
-def awaited(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-
-
 def traced(api: Api, vhost: str = "/") -> bool:
     return bool(api.read(f"vhosts/{in_path(vhost)}")["tracing"])
 
@@ -78,7 +71,7 @@ def test_a_message_is_seen_when_it_is_published_delivered_and_got(api: Api, name
     channel.basic_publish("", "tq", b"delivered")
     next(channel.consume("tq", auto_ack=True))
     channel.cancel()
-    awaited(lambda: len(lines(api, name)) == 4)
+    eventually(lambda: len(lines(api, name)) == 4)
     stop(api, name)
     stop(api, f"{name}-text")
 
@@ -106,7 +99,7 @@ def test_a_message_is_seen_when_it_is_published_delivered_and_got(api: Api, name
     assert text.endswith(b"Payload: \ndelivered\n")
 
 
-def test_what_becomes_of_deliveries_is_seen(api: Api, name: str, channel: Any) -> None:
+def test_acks_requeues_and_dead_letters_are_traced(api: Api, name: str, channel: Any) -> None:
     channel.queue_declare("grave")
     channel.queue_declare("dying", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"})
     channel.basic_publish("", "dying", b"acked")
@@ -115,7 +108,7 @@ def test_what_becomes_of_deliveries_is_seen(api: Api, name: str, channel: Any) -
     channel.basic_ack(channel.basic_get("dying")[0].delivery_tag)
     channel.basic_nack(channel.basic_get("dying")[0].delivery_tag, requeue=True)
     channel.basic_reject(channel.basic_get("dying")[0].delivery_tag, requeue=False)
-    awaited(lambda: len(lines(api, name)) == 7)
+    eventually(lambda: len(lines(api, name)) == 7)
     stop(api, name)
     found = lines(api, name)
     assert [(one["type"], base64.b64decode(one["payload"]), one["redelivered"], one["reason"]) for one in found] == [
@@ -210,7 +203,7 @@ def test_an_order_that_makes_no_sense_starts_nothing(api: Api, body: object, rea
     assert not traced(api)
 
 
-def test_what_cannot_be_traced_is_refused_with_a_reason(api: Api, name: str) -> None:
+def test_an_impossible_trace_is_refused_with_a_reason(api: Api, name: str) -> None:
     assert api.call("PUT", "vhosts/empty", {}).status == 201
     assert api.call("DELETE", "permissions/empty/guest").status == 204
     assert api.call("PUT", f"traces/nosuch/{name}", TEXT).status == 404
@@ -286,8 +279,8 @@ def test_deleting_a_virtual_host_ends_its_traces(api: Api, node: NodeProcess) ->
     assert api.call("PUT", "vhosts/gone", {}).status == 201
     start(api, "of-gone", TEXT, "gone")
     assert api.call("DELETE", "vhosts/gone").status == 204
-    awaited(lambda: api.read("traces") == [])
-    awaited(lambda: "event=trace.stopped vhost=gone name=of-gone" in node.log())
+    eventually(lambda: api.read("traces") == [])
+    eventually(lambda: "event=trace.stopped vhost=gone name=of-gone" in node.log())
     assert "of-gone.log" in [one["name"] for one in api.read("trace-files")]
 
 
@@ -297,8 +290,8 @@ def test_a_user_who_goes_takes_the_trace_along_and_the_reason_is_told(api: Api, 
     assert api.call("PUT", "permissions/%2F/tracer", everything).status == 201
     start(api, name, {**TEXT, "tracer_connection_username": "tracer", "tracer_connection_password": "tracer"})
     assert api.call("DELETE", "users/tracer").status == 204
-    awaited(lambda: api.read(f"traces/%2F/{name}")["state"] == "failed")
-    awaited(lambda: not traced(api))
+    eventually(lambda: api.read(f"traces/%2F/{name}")["state"] == "failed")
+    eventually(lambda: not traced(api))
     row = api.read(f"traces/%2F/{name}")
     assert row["reason"]
     assert "queue" not in row
@@ -311,20 +304,20 @@ def test_a_trace_stops_before_it_fills_the_disk(api: Api, name: str, node: NodeP
     start(api, name, JSON)
     assert api.call("PUT", limit, {"value": "1000TB"}).status == 204
     try:
-        awaited(lambda: api.get("health/checks/alarms").status == 503)
+        eventually(lambda: api.get("health/checks/alarms").status == 503)
         refused = api.call("PUT", "traces/%2F/another", TEXT)
         assert refused.reason == NOT_STARTED + "the disk is low on free space"
         publish = {"properties": {}, "routing_key": "k", "payload": "x", "payload_encoding": "string"}
         assert api.call("POST", "exchanges/%2F/amq.fanout/publish", publish).status == 200
-        awaited(lambda: api.read(f"traces/%2F/{name}")["state"] == "failed")
+        eventually(lambda: api.read(f"traces/%2F/{name}")["state"] == "failed")
     finally:
         assert api.call("PUT", limit, {"value": 50_000_000}).status == 204
     assert api.read(f"traces/%2F/{name}")["reason"] == "the disk is low on free space"
-    awaited(lambda: f"event=trace.failed vhost=/ name={name}" in node.log())
-    awaited(lambda: not traced(api))
+    eventually(lambda: f"event=trace.failed vhost=/ name={name}" in node.log())
+    eventually(lambda: not traced(api))
 
 
-def test_what_comes_faster_than_it_is_written_waits_or_is_counted_as_dropped(
+def test_messages_that_come_faster_than_they_are_written_wait_or_are_counted_as_dropped(
     api: Api, name: str, node: NodeProcess
 ) -> None:
     start(api, name, {"format": "json", "pattern": "publish.#"})
@@ -338,7 +331,7 @@ def test_what_comes_faster_than_it_is_written_waits_or_is_counted_as_dropped(
         found: dict[str, Any] = api.read(f"traces/%2F/{name}")
         return found
 
-    awaited(lambda: bool((seen := row())["written"] + seen["dropped"] == 2000))
+    eventually(lambda: bool((seen := row())["written"] + seen["dropped"] == 2000))
     written = row()["written"]
     stop(api, name)
     assert len(lines(api, name)) == written
@@ -357,7 +350,7 @@ def test_files_are_put_aside_and_survive_the_node_and_traces_do_not(tmp_path: Pa
     channel.confirm_delivery()
     for number in range(100):
         channel.basic_publish("amq.fanout", f"key-{number}", b"x" * 700)
-    awaited(lambda: bool(api.read("traces/%2F/long")["written"] == 100))
+    eventually(lambda: bool(api.read("traces/%2F/long")["written"] == 100))
     sizes = {one["name"]: one["size"] for one in api.read("trace-files")}
     newest = max(int(name.rpartition(".")[2]) for name in sizes if name != "long.log")
     pieces = [f"long.log.{number}" for number in range(newest - 2, newest + 1)]

@@ -102,7 +102,7 @@ def test_without_a_tag_of_management_nothing_is_open(api: Api) -> None:
         assert (heard.status, heard.json) == (401, {"error": "not_authorised", "reason": "Not management user"})
 
 
-def test_everybody_is_told_who_they_are(api: Api) -> None:
+def test_every_user_may_ask_who_they_are(api: Api) -> None:
     assert api.get("whoami", user=("multi", "multi")).json == {"name": "multi", "tags": ["monitoring", "policymaker"]}
 
 
@@ -127,7 +127,7 @@ def test_monitors_see_all_virtual_hosts_and_others_their_own(api: Api) -> None:
     assert seen_by("noperm") == []
 
 
-def test_whoever_does_not_monitor_sees_their_own_connections_only(api: Api, node: NodeProcess) -> None:
+def test_a_user_without_the_monitoring_tag_sees_their_own_connections_only(api: Api, node: NodeProcess) -> None:
     guests = connected(node, "guests")
     credentials = pika.PlainCredentials("mgmt", "mgmt")
     own = pika.BlockingConnection(pika.ConnectionParameters(*node.amqp, credentials=credentials))
@@ -164,7 +164,7 @@ def test_totals_are_those_of_what_one_sees(api: Api) -> None:
 
 @pytest.mark.parametrize("path", ["parameters/operator_policy/%2F/bound", "parameters/vhost-limits/%2F/limits"])
 @pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_what_binds_policymakers_is_not_theirs_to_change_as_a_parameter(api: Api, method: str, path: str) -> None:
+def test_policymakers_may_not_change_operator_policies_as_parameters(api: Api, method: str, path: str) -> None:
     value = {"pattern": "^never$", "definition": {"max-length": 1}, "priority": 0}
     refused = api.call(method, path, {"value": value}, user=("pol", "pol"))
     assert (refused.status, refused.reason) == (401, NOT_ADMINISTRATOR)

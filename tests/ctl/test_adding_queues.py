@@ -87,7 +87,7 @@ def test_words_that_are_not_understood_are_told(words: list[str], reason: str, c
     assert said.err.startswith(f"Error (argument validation): {reason}")
 
 
-def test_what_the_server_refuses_is_told_in_its_words(ctl: Ctl) -> None:
+def test_a_refusal_of_the_server_is_printed_in_its_words(ctl: Ctl) -> None:
     said = ctl("-q", "add_queue", "ctl-me", 'mirroring={"copies": [{"src_name": "ctl-me"}]}')
     assert said.code == 69
     reason = "invalid arg 'x-copy-from' for queue 'ctl-me' in vhost '/': \"a queue cannot copy itself\""

@@ -55,7 +55,7 @@ def test_links_are_listed_and_restarted(node: Serving, ctl: Ctl) -> None:
     connection.close()
 
 
-def test_what_is_down_is_told_with_its_reason(ctl: Ctl) -> None:
+def test_a_link_that_is_down_is_shown_with_its_reason(ctl: Ctl) -> None:
     assert (
         ctl(
             "set_policy", "--apply-to", "exchanges", "--priority", "1", "fed2", "^fx$", '{"federation-upstream": "no"}'

@@ -68,7 +68,7 @@ def test_a_connection_and_its_channel_are_listed_with_all_their_columns(ctl: Ctl
 
 
 @pytest.mark.parametrize("by", ["pid", "name"])
-def test_a_connection_is_closed_by_what_the_list_calls_it_and_its_client_is_told_why(
+def test_a_connection_is_closed_by_its_listed_name_and_its_client_gets_the_reason(
     by: str, ctl: Ctl, shop: pika.BlockingConnection
 ) -> None:
     (found,) = lines(ctl("-s", "list_connections", by, "vhost"))
@@ -79,7 +79,7 @@ def test_a_connection_is_closed_by_what_the_list_calls_it_and_its_client_is_told
     assert closed.value.args == (320, "CONNECTION_FORCED - moving house, à bientôt")
 
 
-def test_all_connections_of_a_user_are_closed_and_nobody_else_s(ctl: Ctl, shop: pika.BlockingConnection) -> None:
+def test_only_the_connections_of_the_named_user_are_closed(ctl: Ctl, shop: pika.BlockingConnection) -> None:
     lines(ctl("close_all_user_connections", "nobody", "why not"))
     shop.process_data_events()
     lines(ctl("close_all_user_connections", "guest", "why not"))
@@ -158,7 +158,7 @@ def test_a_pattern_that_is_none_is_refused_with_the_reason(pattern: str, ctl: Ct
     assert "missing" in said.err
 
 
-def test_somebody_else_s_password_is_refused(ctl: Ctl) -> None:
+def test_another_users_password_is_refused(ctl: Ctl) -> None:
     said = ctl("-q", "--password", "wrong", "list_users")
     assert (said.code, said.out) == (69, "")
     assert said.err.endswith(" does not accept this user name and password\n")

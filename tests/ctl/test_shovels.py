@@ -25,7 +25,7 @@ def awaited(ctl: Ctl, name: str, state: str) -> dict[str, Any]:
         time.sleep(0.05)
 
 
-def test_a_shovel_that_runs_is_told_in_the_columns_of_rabbitmqctl(ctl: Ctl) -> None:
+def test_a_running_shovel_is_listed_in_the_columns_of_rabbitmqctl(ctl: Ctl) -> None:
     define(ctl, "ctl-runs", src_uri="amqp://", src_queue="ctl.from", dest_uri="amqp://", dest_queue="ctl.to")
     row = awaited(ctl, "ctl-runs", "running")
     assert row.pop("last_changed")

@@ -14,12 +14,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.deadlines import eventually
 from tests.support.debian import environment, program
 from tests.support.node_process import NodeProcess
 from tests.support.ports import free_port
@@ -98,7 +98,7 @@ class Front:
             self.haproxy = subprocess.Popen(
                 [program("haproxy"), "-db", "-f", str(configuration)], stdout=log, stderr=log, env=environment()
             )
-        eventually(lambda: self.watched("/working"), self._log)
+        eventually(lambda: self.watched("/working"), self.log_text)
         for name in self.nodes:
             self.await_standing(name, "UP")
 
@@ -124,8 +124,12 @@ class Front:
             told = control.makefile().read()
         return [line.split(",") for line in told.splitlines() if line.startswith(f"{backend},")]
 
+    def log_text(self) -> str:
+        """What HAProxy logged."""
+        return self._log.read_text(errors="replace")
+
     def await_standing(self, name: str, standing: str) -> None:
-        eventually(lambda: self.standings()[name] == standing, self._log)
+        eventually(lambda: self.standings()[name] == standing, self.log_text)
 
     def ask(self, name: str, path: str, method: str = "GET") -> Any:
         """A node's API, directly."""
@@ -178,10 +182,3 @@ def warren(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         env=os.environ | environment() | variables,
     )
-
-
-def eventually(condition: Callable[[], bool], log: Path) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"it never happened\n{log.read_text(errors='replace')}"
-        time.sleep(0.05)

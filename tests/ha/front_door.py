@@ -6,7 +6,6 @@ Not here: clients of it (`visitors`), what is done to it (`troubles`).
 """
 
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from tests.ha.front import warren
 from tests.support.balancer import BalancerMachine
+from tests.support.deadlines import eventually
 from tests.support.machine import need
 from tests.support.namespaces import CLIENTS, NamespaceWorld, obstacle
 from tests.support.node_process import NodeProcess
@@ -73,7 +73,7 @@ class FrontDoor:
             prefix=24,
             balancers=tuple(Balancer(name, self.world.address(name), "eth0") for name in BALANCERS),
             nodes=tuple(
-                # a node finds the others by their names, and here nobody tells where a host is
+                # a node finds the others by their names, which must be addresses: there is no name service here
                 BrokerNode(f"warren@{self.world.address(host)}", self.world.address(host), kind, PORTS)
                 for host, kind in kinds.items()
             ),
@@ -93,7 +93,7 @@ class FrontDoor:
             path.write_text(text.replace(was, is_now))
 
     def holder(self) -> str | None:
-        """Who has the virtual address; None if nobody has, or both."""
+        """The balancer that has the virtual address; None if neither has it, or both."""
         holders = [name for name, machine in self.machines.items() if machine.holds(VIRTUAL)]
         return holders[0] if len(holders) == 1 else None
 
@@ -123,10 +123,7 @@ class FrontDoor:
         return True
 
     def eventually(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < deadline, {name: each.log()[-2000:] for name, each in self.machines.items()}
-            time.sleep(0.05)
+        eventually(condition, lambda: {name: each.log()[-2000:] for name, each in self.machines.items()})
 
     def close(self) -> None:
         for machine in self.machines.values():

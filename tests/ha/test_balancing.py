@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.ha.front import VIRTUAL, Front, eventually, front
+from tests.ha.front import VIRTUAL, Front, front
+from tests.support.deadlines import eventually
 from warren.client import blocking
 
 
@@ -26,8 +27,8 @@ def before_two_nodes(shared: Front) -> Front:
     for name in shared.nodes:
         shared.ask(name, f"/api/nodes/warren@{name}/draining", "DELETE")
         shared.await_standing(name, "UP")
-        eventually(lambda name=name: not at(shared, name), shared.file)  # type: ignore[misc]
-    eventually(shared.is_idle, shared.file)
+        eventually(lambda name=name: not at(shared, name), shared.log_text)  # type: ignore[misc]
+    eventually(shared.is_idle, shared.log_text)
     return shared
 
 
@@ -76,7 +77,7 @@ def test_a_node_that_drains_keeps_its_clients_and_gets_no_more(before_two_nodes:
 
 
 def test_clients_get_in_when_no_node_wants_them(before_two_nodes: Front) -> None:
-    """Else nobody could drain a cluster all of whose nodes have an alarm."""
+    """Otherwise a cluster whose nodes all have an alarm could not be drained."""
     made = before_two_nodes
     for name in made.nodes:
         made.ask(name, f"/api/nodes/warren@{name}/draining", "PUT")
@@ -87,13 +88,13 @@ def test_clients_get_in_when_no_node_wants_them(before_two_nodes: Front) -> None
     assert made.watched("/working")
 
 
-def test_who_was_at_a_node_that_is_lost_comes_back_to_another(before_two_nodes: Front) -> None:
+def test_clients_of_a_lost_node_come_back_to_another(before_two_nodes: Front) -> None:
     made = before_two_nodes
     clients = connected(made, 4)
     made.nodes["n1"].kill()
     again = connected(made, 4)
     assert all(usable(client) for client in again), "the first to come finds the node gone, and is led to the other"
-    eventually(lambda: sum(usable(client) for client in clients) == 2, made.file)
+    eventually(lambda: sum(usable(client) for client in clients) == 2, made.log_text)
     made.await_standing("n1", "DOWN")
     for client in (*clients, *again):
         client.close()
@@ -106,7 +107,7 @@ def test_a_node_that_hangs_is_left_and_its_clients_are_cut_off(before_two_nodes:
     os.kill(made.nodes["n1"].pid, signal.SIGSTOP)
     try:
         made.await_standing("n1", "DOWN")
-        eventually(lambda: sum(usable(client) for client in clients) == 1, made.file)
+        eventually(lambda: sum(usable(client) for client in clients) == 1, made.log_text)
     finally:
         os.kill(made.nodes["n1"].pid, signal.SIGCONT)
     for client in clients:
@@ -118,12 +119,12 @@ def test_the_api_is_reached_and_says_by_which_balancer(before_two_nodes: Front) 
     assert (answer.status, answer.headers["x-balancer"]) == (200, "lb1")
 
 
-def test_the_script_tells_a_balancer_without_nodes_from_one_without_haproxy(before_two_nodes: Front) -> None:
+def test_the_script_distinguishes_a_balancer_without_nodes_from_one_without_haproxy(before_two_nodes: Front) -> None:
     made = before_two_nodes
     assert (made.watched("/alive"), made.watched("/working")) == (True, True)
     for node in made.nodes.values():
         node.kill()
-    eventually(lambda: not made.watched("/working"), made.file)
+    eventually(lambda: not made.watched("/working"), made.log_text)
     assert made.watched("/alive")
     assert made.ask_through("/api/overview").status == 503
     made.end_haproxy()

@@ -39,7 +39,7 @@ def lines_of(level: str, lines: list[str]) -> list[str]:
     return [line for line in lines if line.startswith(f"{level:8} ")]
 
 
-def test_doors_nodes_and_the_cluster_are_told_of(made: Front) -> None:
+def test_listeners_nodes_and_the_cluster_are_reported(made: Front) -> None:
     code, lines = checked(made.file, "--user", "guest", "--password", "guest")
     amqp = made.deployment.ports["amqp"]
     assert f"good     the virtual address forwards AMQP clients at 127.0.0.10:{amqp} to Warren 3.10.8" in lines
@@ -64,7 +64,7 @@ def test_a_wrong_password_is_told(made: Front) -> None:
     assert "does not accept this user name and password" in refused
 
 
-def test_a_node_that_drains_is_told_with_the_reason(made: Front) -> None:
+def test_a_node_that_drains_is_reported_with_the_reason(made: Front) -> None:
     made.ask("n1", "/api/nodes/warren@n1/draining", "PUT")
     try:
         _, lines = checked(made.file)
@@ -75,7 +75,7 @@ def test_a_node_that_drains_is_told_with_the_reason(made: Front) -> None:
     assert "node warren@n1 accepts no new clients while other nodes do: An operator drains it" in only
 
 
-def test_a_node_that_wants_headers_which_nobody_sends_is_told(made: Front, tmp_path: Path) -> None:
+def test_a_node_that_waits_for_headers_that_are_not_sent_is_reported(made: Front, tmp_path: Path) -> None:
     file = tmp_path / "plain.toml"
     file.write_text(deployment_text(replace(made.deployment, proxy_protocol=False)))
     _, lines = checked(file)
@@ -111,7 +111,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: P
             assert any(told in line for line in lines_of("wrong", lines)), lines
 
 
-def test_nothing_at_all_is_told_within_seconds(tmp_path: Path, made: Front) -> None:
+def test_a_deployment_that_does_not_answer_is_reported_within_seconds(tmp_path: Path, made: Front) -> None:
     file = tmp_path / "nowhere.toml"
     nodes = tuple(replace(node, ports={"amqp": 9, "http": 11}) for node in made.deployment.nodes)
     file.write_text(deployment_text(replace(made.deployment, ports={"amqp": 9, "http": 10}, nodes=nodes)))

@@ -1,4 +1,4 @@
-"""Two balancers, three nodes, one virtual address: whatever is killed or cut, clients lose nothing that was confirmed.
+"""Two balancers, three nodes, one virtual address: clients lose no confirmed message when one is killed or cut off.
 
 `bench/frontdoor` prints how long clients wait.
 """

@@ -43,7 +43,7 @@ def test_where_everything_is_on_one_machine_its_names_are_good() -> None:
     assert found.address == "127.0.0.1"
 
 
-def test_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
+def test_an_unknown_name_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "ours.toml"
     file.write_text(FILE.replace('"10.0.0.22"', '"no-such-host.invalid"'))
     done = warren("ha", "plan", str(file))

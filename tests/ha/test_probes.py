@@ -1,4 +1,4 @@
-"""Questions to a port at which something strange answers: there is an answer, whatever it is."""
+"""Probes of a port with a strange server: every probe has a result."""
 
 import socket
 import threading

@@ -94,7 +94,9 @@ def test_a_second_rendering_replaces_its_files_and_leaves_others(tmp_path: Path)
         ('interface = "eth1"', 'interface = "lo"', "cannot use a loopback interface"),
     ],
 )
-def test_what_a_program_refuses_is_not_written(tmp_path: Path, was: str, is_now: str, sentence: str) -> None:
+def test_a_configuration_that_a_program_refuses_is_not_written(
+    tmp_path: Path, was: str, is_now: str, sentence: str
+) -> None:
     file = tmp_path / "ours.toml"
     file.write_text(FILE.replace(was, is_now))
     done = warren("ha", "render", str(file), "--out", str(tmp_path / "out"))
@@ -114,7 +116,7 @@ def test_a_refusal_leaves_what_was_rendered_before(tmp_path: Path) -> None:
     assert {name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")} == before
 
 
-def test_what_is_wrong_with_a_rendering_is_told_by_the_program_itself(with_programs: None) -> None:
+def test_the_program_itself_says_what_is_wrong_with_a_rendering(with_programs: None) -> None:
     """Ours would have refused these before."""
     with pytest.raises(WarrenError, match=r"Keepalived refuses the configuration of lb1.*router"):
         bundle.check_configurations(deployment(keepalived=KeepalivedSettings(router_id=300)))
@@ -161,7 +163,7 @@ def test_unchecked_files_are_said_to_be_unchecked(tmp_path: Path) -> None:
         (("--from", "http://127.0.0.1:9", "--virtual", "10.0.0.10"), "--virtual must be like 10.0.0.10/24"),
     ],
 )
-def test_wrong_usage_is_told_in_a_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_wrong_usage_is_reported_in_a_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:
     done = warren("ha", "render", "--out", str(tmp_path / "out"), *words)
     assert (done.returncode, sentence in done.stderr) == (2, True), done.stderr
     assert not (tmp_path / "out").exists()

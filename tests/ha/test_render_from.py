@@ -32,7 +32,7 @@ def stranger(body: bytes) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *words: object) -> None:
-            """Nobody reads it."""
+            """The answer is not read."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -46,7 +46,7 @@ def stranger(body: bytes) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[1]", b'[{"uptime": 5}]'])
-def test_what_is_no_node_is_told_to_be_none(tmp_path: Path, body: bytes) -> None:
+def test_a_server_that_is_no_node_is_reported_as_such(tmp_path: Path, body: bytes) -> None:
     with stranger(body) as url:
         done = warren("ha", "render", "--from", url, *DOORS, "--out", str(tmp_path / "out"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -74,13 +74,15 @@ def test_files_are_the_same_wherever_they_are_rendered(tmp_path: Path) -> None:
     assert "WARREN_DEFAULT_PASS=…" in unit.read_text(encoding="utf-8")
 
 
-def test_a_user_without_a_name_is_told_that_keepalived_would_check_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(number: int) -> pwd.struct_passwd:
+def test_a_user_without_a_name_gets_a_warning_that_keepalived_would_check_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_such_user(number: int) -> pwd.struct_passwd:
         raise KeyError(number)
 
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.setattr(pwd, "getpwuid", no_such_user)
     with pytest.raises(ConfigError, match=r"Keepalived checks nothing for a user without a name.*or give --unchecked"):
         bundle.check_configurations(deployment())
 

@@ -57,7 +57,7 @@ def test_a_balancer_that_is_cut_off_from_the_nodes_gives_the_address_to_one_that
 
 
 def test_the_address_stays_when_no_balancer_reaches_a_node(pair: FrontDoor) -> None:
-    """Clients are refused at once, instead of finding nobody."""
+    """Clients are refused at once, instead of waiting for an answer."""
     pair.nodes[0].kill()
     pair.eventually(lambda: not any(works(pair, name) for name in BALANCERS))
     assert pair.holder() in BALANCERS

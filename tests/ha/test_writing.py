@@ -40,7 +40,9 @@ def test_a_file_where_a_folder_belongs_leaves_everything_as_it_was(tmp_path: Pat
     assert not (tmp_path / "a").exists()
 
 
-def test_what_took_its_place_gives_it_back_if_another_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_already_replaced_are_restored_if_another_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that fails between two renames is hard to come by."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a/one").write_text("old one")

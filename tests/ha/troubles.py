@@ -19,7 +19,7 @@ HOLD_S = 12.0
 
 @dataclass(frozen=True)
 class Trouble:
-    """`strike` says how it is mended. `pauses`: nobody is served while it lasts."""
+    """`strike` says how it is mended. `pauses`: no client is served while it lasts."""
 
     name: str
     strike: Callable[[FrontDoor], Callable[[], None]]

@@ -1,4 +1,4 @@
-"""Clients that know nothing but the virtual address, publish and consume through whatever happens, and keep books.
+"""Clients that know nothing but the virtual address, publish and consume through all faults, and keep books.
 
 Each is a connection of its own that recovers by itself (`warren.client.recovering`); all run in one thread, on the host
 of the clients. A message counts when its confirm is there; until then it may be sent again.

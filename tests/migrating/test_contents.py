@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_is_ended_by_the_next(moving: Moving) -> None:
     assert everything_in(moving.at_warren(), "orders") == numbered(MANY)
 
 
-def test_who_interrupts_it_is_told_how_it_goes_on(moving: Moving) -> None:
+def test_an_interrupted_migration_says_how_to_continue(moving: Moving) -> None:
     moving.fill("orders", numbered(MANY))
     command = moving.begin("--follow")
     command.await_line("step 1: contents are carried until RabbitMQ's publishers are stopped; then press Enter")

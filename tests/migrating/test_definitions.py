@@ -40,7 +40,7 @@ def in_vhost(of: Moving, section: str, exported: dict[str, Any]) -> list[Any]:
     return sorted(rows, key=repr)
 
 
-def test_a_dry_run_tells_everything_and_changes_nothing(shop: Moving) -> None:
+def test_a_dry_run_shows_everything_and_changes_nothing(shop: Moving) -> None:
     before = definitions(shop)
     code, out, err = shop.run("--dry-run")
     assert (code, err) == (0, "")
@@ -75,7 +75,7 @@ def test_a_second_run_finds_nothing_to_bring(shop: Moving) -> None:
     assert "definitions to import: none\n" in out
 
 
-def test_what_warren_has_otherwise_is_never_replaced(shop: Moving) -> None:
+def test_definitions_that_differ_at_warren_are_never_replaced(shop: Moving) -> None:
     shop.operator.vhost(shop.vhost)
     channel = shop.at_warren()
     channel.declare_queue("passing", durable=True)

@@ -10,7 +10,7 @@ from warren.cli.migrate.queues import MARK, QueueName
 MANY, TAKEN = 100, 10
 
 
-def test_the_consumers_of_shovels_are_nobody_else(moving: Moving) -> None:
+def test_the_consumers_of_shovels_do_not_count_as_other_consumers(moving: Moving) -> None:
     moving.fill("orders", [])
     channel, queue = moving.at_source(), QueueName(moving.vhost, "orders")
     host, port = moving.rabbitmq.http
@@ -31,8 +31,8 @@ def test_the_consumers_of_shovels_are_nobody_else(moving: Moving) -> None:
     source.close()
 
 
-@pytest.mark.parametrize("is_shovel", [False, True], ids=["somebody else", "a shovel that has lost its connection"])
-def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel: bool, moving: Moving) -> None:
+@pytest.mark.parametrize("is_shovel", [False, True], ids=["another client", "a shovel that has lost its connection"])
+def test_a_message_acked_at_rabbitmq_that_did_not_arrive_is_never_a_match(is_shovel: bool, moving: Moving) -> None:
     moving.fill("orders", [b"%d" % number for number in range(MANY)])
     channel = moving.at_source()
     channel.prefetch(TAKEN)
@@ -56,7 +56,7 @@ def test_what_was_acked_at_rabbitmq_and_did_not_come_is_never_a_match(is_shovel:
 
 
 @pytest.mark.parametrize("how", ["got", "consumed"])
-def test_what_somebody_holds_who_does_not_consume_is_still_at_rabbitmq(how: str, moving: Moving) -> None:
+def test_an_unacked_message_of_a_client_without_a_consumer_is_still_at_rabbitmq(how: str, moving: Moving) -> None:
     moving.fill("orders", [b"%d" % number for number in range(MANY)])
     channel = moving.at_source()
     if how == "got":

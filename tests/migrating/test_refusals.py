@@ -30,10 +30,10 @@ def test_a_wrong_option_is_wrong_usage(arguments: list[str], sentence: str) -> N
 
 
 def test_a_rabbitmq_that_is_not_there_is_said_to_be(moving: Moving) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
-    code, err = refusal("--from", nobody)
+    silent = f"http://127.0.0.1:{free_port()}"
+    code, err = refusal("--from", silent)
     assert code == 1
-    assert err.startswith(f"warren: RabbitMQ at {nobody} does not answer: ")
+    assert err.startswith(f"warren: RabbitMQ at {silent} does not answer: ")
 
 
 def test_a_wrong_password_is_said_to_be(moving: Moving) -> None:
@@ -53,7 +53,9 @@ def vhosts_at_warren(moving: Moving) -> list[str]:
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["a move", "a dry run"])
-def test_a_user_who_may_not_enter_rabbitmqs_virtual_host_is_told_how_to(more: tuple[str, ...], moving: Moving) -> None:
+def test_a_user_without_access_to_rabbitmqs_virtual_host_gets_instructions(
+    more: tuple[str, ...], moving: Moving
+) -> None:
     moving.fill("orders", [b"one"])
     moving.source_operator.user("carrier")
     host, port = moving.rabbitmq.address
@@ -94,7 +96,7 @@ def test_a_queue_that_who_moves_may_not_write_to_at_warren_is_named_before_anyth
     assert moving.run("--keep")[0] == 0
 
 
-def test_an_amqp_port_that_nobody_listens_on_is_no_question_of_permissions(moving: Moving) -> None:
+def test_a_closed_amqp_port_is_not_reported_as_missing_permissions(moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     code, _, err = moving.run("--amqp", f"amqp://guest:guest@127.0.0.1:{free_port()}")
     assert code == 1
@@ -147,7 +149,7 @@ def test_a_shovel_of_rabbitmqs_with_such_a_name_is_not_brought_with_contents(mov
 
 
 def own_shovel(moving: Moving) -> dict[str, object]:
-    """One that somebody has for another purpose, from a queue that nobody fills."""
+    """A shovel with another purpose, from a queue that stays empty."""
     ends = {"src-uri": moving.source_url, "dest-uri": moving.source_url}
     return {**ends, "src-protocol": "amqp091", "src-queue": "elsewhere", "dest-protocol": "amqp091", "dest-queue": "x"}
 

@@ -55,7 +55,7 @@ class Authority:
 
 
 def self_signed(directory: Path, common_name: str) -> CertificateFile:
-    """A certificate nobody vouches for."""
+    """A certificate that no authority signed."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     return _issued(directory / "stranger", name, name, ec.generate_private_key(ec.SECP256R1()))
 

@@ -9,10 +9,11 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+
+from tests.support.deadlines import eventually
 
 DEADLINE_S = 30.0
 COMMAND = [sys.executable, "-m", "warren.cli.main"]
@@ -59,10 +60,7 @@ class Serving:
         return [line for line in self.log().splitlines() if f" event={name}" in line]
 
     def wait_for(self, condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"it never happened; the log is\n{self.log()}"
-            time.sleep(0.01)
+        eventually(condition, lambda: f"it never happened; the log is\n{self.log()}", pause_s=0.01)
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -86,7 +84,7 @@ class Serving:
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def end(self) -> None:
-        """Whatever a test left behind goes."""
+        """End the node if the test has not."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()

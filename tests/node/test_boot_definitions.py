@@ -1,4 +1,4 @@
-"""Definitions that the configuration names are there before anybody is let in."""
+"""Definitions that the configuration names are there before clients are accepted."""
 
 import json
 import subprocess
@@ -81,7 +81,7 @@ def test_a_blank_node_has_what_the_file_says_and_nothing_else(tmp_path: Path, ke
         node.end()
 
 
-def test_what_a_node_has_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_definitions_are_not_overwritten(tmp_path: Path) -> None:
     path = write(tmp_path / "shop.json", DEFINITIONS)
     node = started(tmp_path, f"load_definitions = {path}")
     try:

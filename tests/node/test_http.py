@@ -92,7 +92,7 @@ def test_a_port_in_use_is_named_with_a_way_out(serve: Serve, tmp_path: Path) -> 
     )
 
 
-def test_a_node_ends_whoever_keeps_a_connection_open(serve: Serve) -> None:
+def test_a_node_ends_although_a_client_keeps_a_connection_open(serve: Serve) -> None:
     node = serve()
     idle = plain(node)
     assert asked(idle, "/api/whoami")[0] == 200

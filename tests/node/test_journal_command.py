@@ -90,7 +90,7 @@ def damage_header_before(directory: Path, wanted: bytes) -> None:
     path.write_bytes(bytes(data))
 
 
-def test_inspect_tells_what_is_there_and_changes_nothing(node: NodeProcess, capsys: Captured) -> None:
+def test_inspect_reports_the_contents_and_changes_nothing(node: NodeProcess, capsys: Captured) -> None:
     before = contents(node.data)
     code, findings = inspected(node.data, capsys)
     assert code == 0
@@ -143,7 +143,7 @@ def test_a_running_node_is_left_alone(node: NodeProcess, capsys: Captured) -> No
         assert f"is in use by a running node (pid {node.pid}); stop it first" in capsys.readouterr().err
 
 
-def test_what_is_no_data_directory_is_refused(tmp_path: Path, capsys: Captured) -> None:
+def test_a_path_that_is_no_data_directory_is_refused(tmp_path: Path, capsys: Captured) -> None:
     for command in ("inspect", "salvage"):
         assert run(["journal", command, str(tmp_path)]) == 2
         assert "is not a data directory of Warren" in capsys.readouterr().err
@@ -186,7 +186,7 @@ def test_a_node_that_does_not_start_does_after_salvage(node: NodeProcess, capsys
     assert drained(node, "news") == [b"news 0", b"news 1", b"news 2"]
 
 
-def test_a_dry_run_changes_nothing_and_nobody_salvages_unasked(node: NodeProcess, capsys: Captured) -> None:
+def test_a_dry_run_changes_nothing_and_salvaging_needs_an_order(node: NodeProcess, capsys: Captured) -> None:
     damage(node.data, b"order 2", b"ORDER 2")
     before = contents(node.data)
     assert run(["journal", "salvage", str(node.data), "--dry-run"]) == 0

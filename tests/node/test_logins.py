@@ -1,4 +1,4 @@
-"""Logins of a node that keeps passwords as slow hashes: nobody else waits for them."""
+"""Logins of a node that keeps passwords as slow hashes: other clients do not wait for them."""
 
 import select
 from collections.abc import Callable
@@ -20,11 +20,11 @@ def greeted(address: tuple[str, int]) -> Connection:
 
 
 def guess(connection: Connection, number: int) -> None:
-    """Its user and password are being looked at: nobody has failed so often that it is kept waiting."""
+    """Its password is being checked: no user has failed so often that logins are delayed."""
     connection.start_ok("PLAIN", f"\0stranger {number}\0guess {number}".encode(), CAPABILITIES)
 
 
-def test_who_works_does_not_wait_for_the_passwords_of_others(serve: Serve) -> None:
+def test_connected_clients_do_not_wait_for_the_passwords_of_others(serve: Serve) -> None:
     node = serve(configuration="handshake_timeout = 120000\n")
     worker = Connection.opened(node.address())
     guessers = [greeted(node.address()) for _ in range(GUESSES)]
@@ -55,7 +55,7 @@ def test_passwords_may_be_kept_as_rabbitmq_keeps_them(serve: Serve) -> None:
     assert node.stop() == 0
 
 
-def test_what_is_configured_of_the_default_user_counts_at_the_first_start_only(serve: Serve, tmp_path: Path) -> None:
+def test_the_configured_default_user_counts_at_the_first_start_only(serve: Serve, tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "kept"))
     node = serve(*data, configuration="default_user = alice\ndefault_pass = s3cret\ndefault_permissions.read = ^a\n")
     assert node.stop() == 0

@@ -99,9 +99,7 @@ def test_the_configuration_says_where_and_how_metrics_are_served(serve: Serve) -
     connection.close()
 
 
-def test_a_node_goes_on_without_the_usual_port_but_not_without_one_it_was_told_to_take(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_a_node_goes_on_without_the_usual_port_but_not_without_a_configured_one(serve: Serve, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -114,7 +112,7 @@ def test_a_node_goes_on_without_the_usual_port_but_not_without_one_it_was_told_t
         )
         assert refused.returncode == 3
         assert f"port {port} of 127.0.0.1 is in use; choose another with prometheus.tcp.port" in refused.stderr
-    # The first takes the usual port unless somebody else has it; the second finds it taken in any case.
+    # The first node takes the usual port unless another process has it; the second finds it taken in any case.
     node = serve("--amqp", "127.0.0.1:0", "--http", f"127.0.0.1:{free_port()}")
     if not node.events("listener.skipped"):
         node = serve("--amqp", "127.0.0.1:0", "--http", f"127.0.0.1:{free_port()}")
@@ -200,7 +198,7 @@ def test_few_scrapes_are_under_way_at_a_time(serve: Serve) -> None:
         for _ in range(SCRAPES_MAX):
             scrape = unread.enter_context(socket.create_connection(scrape_address(node), timeout=DEADLINE_S))
             scrape.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: here\r\n\r\n")
-            # the answer has begun, and is longer than what anybody keeps for who does not read it
+            # the answer has begun, and is longer than all buffers for a client that does not read it
             assert scrape.recv(1) == b"H"
         assert scraped_status(node) == 503
     deadline = time.monotonic() + DEADLINE_S

@@ -1,4 +1,4 @@
-"""Names a real node invents are its own: nobody can tell them from another node's, or from its last life."""
+"""Names that a real node generates are unique: they differ from those of other nodes and of its earlier runs."""
 
 from pathlib import Path
 

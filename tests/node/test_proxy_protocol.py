@@ -98,7 +98,7 @@ def test_a_client_without_a_header_is_cut_off_with_one_line(serve: Serve, connec
     assert "which is no PROXY header" in line
 
 
-def test_who_is_no_balancer_needs_no_header(serve: Serve, connect: Connect) -> None:
+def test_a_client_that_is_no_balancer_needs_no_header(serve: Serve, connect: Connect) -> None:
     node = serve(configuration="proxy_protocol = true\nproxy_protocol.from.1 = 10.0.0.0/24\n")
     log_in(connect(node))
     impostor = connect(node)
@@ -107,7 +107,7 @@ def test_who_is_no_balancer_needs_no_header(serve: Serve, connect: Connect) -> N
     assert not node.events("proxy_header.refused")
 
 
-def test_the_api_is_told_where_its_clients_are(serve: Serve) -> None:
+def test_the_api_gets_the_addresses_of_its_clients(serve: Serve) -> None:
     node = serve(configuration=f"{LISTENERS}management.proxy_protocol = true\n")
     login = base64.b64encode(b"guest:guest").decode()
     request = (
@@ -129,7 +129,7 @@ def test_the_api_is_told_where_its_clients_are(serve: Serve) -> None:
     line_of(node, "proxy_header.refused")
 
 
-def test_haproxy_tells_where_its_clients_are(serve: Serve, balance: Balance) -> None:
+def test_haproxy_sends_the_addresses_of_its_clients(serve: Serve, balance: Balance) -> None:
     node = serve(configuration=f"{LISTENERS}{BALANCED}management.proxy_protocol = true\n")
     balancer = balance(
         "listen amqp",
@@ -152,7 +152,7 @@ def test_haproxy_tells_where_its_clients_are(serve: Serve, balance: Balance) -> 
     assert " peer=127.0.0.5:" in line_of(node, "connection.opened")
     connection.socket.close()
     node.wait_for(lambda: node.events("connection.lost"))
-    # its own checks, which speak for nobody, are worth no line
+    # its own checks, which speak for no client, are not logged
     assert not node.events("proxy_header.refused")
     assert not node.events("handshake.refused")
 

@@ -109,7 +109,7 @@ def test_a_certificate_is_enough_to_log_in(
     node.wait_for(lambda: any(text in line for line in node.events("connection.opened") for text in shown))
 
 
-def test_a_certificate_of_somebody_unknown_is_not(serve: Serve, secure: Secure, authority: Authority) -> None:
+def test_a_certificate_of_an_unknown_user_is_not(serve: Serve, secure: Secure, authority: Authority) -> None:
     node = serve(configuration=certified(authority, f"default_user = '{ALICE}'"))
     connection = secure(node, authority.client("mallory", "Example"))
     connection.start()
@@ -117,14 +117,14 @@ def test_a_certificate_of_somebody_unknown_is_not(serve: Serve, secure: Secure, 
     connection.expect_hang_up()
 
 
-def test_without_a_certificate_nobody_gets_in(serve: Serve, secure: Secure, authority: Authority) -> None:
+def test_a_connection_without_a_certificate_is_refused(serve: Serve, secure: Secure, authority: Authority) -> None:
     node = serve(configuration=certified(authority))
     with pytest.raises(OSError):
         secure(node)
     node.wait_for(lambda: len(node.events("tls_handshake.failed")) == 1)
 
 
-def test_a_certificate_nobody_vouches_for_is_refused(
+def test_a_certificate_of_an_unknown_authority_is_refused(
     serve: Serve, secure: Secure, authority: Authority, tmp_path: Path
 ) -> None:
     node = serve(configuration=certified(authority))

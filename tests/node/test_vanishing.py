@@ -70,7 +70,7 @@ MANNERS = [
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_clients_that_vanish_at_any_moment_cost_nobody_else_anything(serve: Serve, connect: Connect, seed: int) -> None:
+def test_clients_that_vanish_at_any_moment_do_not_disturb_others(serve: Serve, connect: Connect, seed: int) -> None:
     node = serve()
     bystander = connect(node, opened=True).channel()
     queue = bystander.call("queue.declare", exclusive=True).queue
