@@ -1,4 +1,4 @@
-"""A browser, a node, and somebody who looks at its pages."""
+"""A browser, a node, and a visitor of its pages."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -63,14 +63,14 @@ def open_visitor(browser: Browser, site: Site, opened: list[Visitor]) -> Iterato
 @pytest.fixture
 def visitor(open_visitor: Open) -> Visitor:
     """The default user, logged in, before a wide window."""
-    somebody = open_visitor()
-    somebody.log_in()
-    return somebody
+    visitor = open_visitor()
+    visitor.log_in()
+    return visitor
 
 
 @pytest.fixture
 def name() -> Callable[[str], str]:
-    """Names that nobody else has."""
+    """Unique names."""
     return lambda word: f"{word}-{uuid.uuid4().hex[:8]}"
 
 

@@ -21,13 +21,13 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
 
 @pytest.fixture
 def operator(browser: Browser, trio: Trio) -> Iterator[Visitor]:
-    """Somebody before the pages of the first node."""
+    """A visitor of the first node."""
     host, port = trio[0].addresses["http"]
-    somebody = Visitor(browser, Site(f"http://{host}:{port}/", trio[0].addresses["amqp"]))
-    somebody.log_in()
-    somebody.set_pace(1)
-    yield somebody
-    somebody.close()
+    visitor = Visitor(browser, Site(f"http://{host}:{port}/", trio[0].addresses["amqp"]))
+    visitor.log_in()
+    visitor.set_pace(1)
+    yield visitor
+    visitor.close()
 
 
 def test_lists_show_the_node_where_each_thing_lives(operator: Visitor, trio: Trio) -> None:

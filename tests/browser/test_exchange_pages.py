@@ -54,7 +54,7 @@ def test_an_exchange_is_bound_both_ways_and_unbound(visitor: Visitor, site: Site
     assert site.get("bindings", vhost, "e", "amq.headers", "e", "middle") == []
 
 
-def test_a_publish_tells_whether_a_queue_took_it(visitor: Visitor, site: Site, vhost: str) -> None:
+def test_a_publish_shows_whether_a_queue_took_it(visitor: Visitor, site: Site, vhost: str) -> None:
     make_exchange(site, vhost, "post", "direct")
     site.make_queue(vhost, "box")
     site.ask("POST", "bindings", vhost, "e", "post", "q", "box", body={"routing_key": "home"})

@@ -58,7 +58,7 @@ def test_an_upstream_is_made_its_link_seen_and_restarted_and_deleted(
     assert not site.exists("parameters", "federation-upstream", vhost, upstream)
 
 
-def test_what_makes_no_upstream_is_refused_with_the_reason(
+def test_a_wrong_upstream_is_refused_with_the_reason(
     visitor: Visitor, site: Site, vhost: str, name: Callable[[str], str]
 ) -> None:
     upstream = name("up")

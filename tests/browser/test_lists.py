@@ -168,7 +168,7 @@ def test_an_old_answer_never_overwrites_a_newer_one(visitor: Visitor, site: Site
     assert rows.all_inner_texts() == ["beta"]
 
 
-def test_nobody_is_asked_while_the_page_is_hidden(visitor: Visitor) -> None:
+def test_a_hidden_page_makes_no_requests(visitor: Visitor) -> None:
     page = visitor.page
     with page.expect_response("**/api/overview*"):
         visitor.set_pace(1)

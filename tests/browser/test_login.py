@@ -13,7 +13,7 @@ def ways(visitor: Visitor) -> list[str]:
     return visitor.page.locator("nav a").all_inner_texts()
 
 
-def test_a_wrong_password_is_told_beside_the_form_and_nobody_gets_in(open_visitor: Open) -> None:
+def test_a_wrong_password_is_shown_beside_the_form_and_refused(open_visitor: Open) -> None:
     visitor = open_visitor()
     visitor.page.goto(visitor.site.url)
     visitor.page.get_by_label("User").fill("guest")
@@ -62,7 +62,7 @@ def test_a_user_who_is_deleted_meanwhile_is_asked_to_log_in_again(
     expect(visitor.page.get_by_label("Password")).to_be_visible()
 
 
-def test_a_user_without_a_tag_is_told_why_the_door_stays_shut(
+def test_a_user_without_a_tag_sees_why_the_login_is_refused(
     open_visitor: Open, site: Site, vhost: str, name: Callable[[str], str]
 ) -> None:
     user = name("tagless")
@@ -104,7 +104,7 @@ def test_a_policymaker_is_offered_policies_but_not_operator_policies(
     expect(visitor.page.locator("summary")).to_have_text(["Add or change a policy"])
 
 
-def test_who_may_only_watch_sees_the_nodes(
+def test_a_monitoring_user_sees_the_nodes(
     open_visitor: Open, site: Site, vhost: str, name: Callable[[str], str]
 ) -> None:
     user = name("watcher")

@@ -35,16 +35,16 @@ def place(trio: Trio, nodes: list[str]) -> None:
 
 @pytest.fixture
 def operator(browser: Browser, trio: Trio) -> Iterator[Visitor]:
-    """Somebody before the pages of the second node."""
+    """A visitor of the second node."""
     host, port = trio[1].addresses["http"]
-    somebody = Visitor(browser, Site(f"http://{host}:{port}/", trio[1].addresses["amqp"]))
-    somebody.log_in()
-    somebody.set_pace(1)
-    yield somebody
-    somebody.close()
+    visitor = Visitor(browser, Site(f"http://{host}:{port}/", trio[1].addresses["amqp"]))
+    visitor.log_in()
+    visitor.set_pace(1)
+    yield visitor
+    visitor.close()
 
 
-def test_the_list_tells_how_many_mirrors_a_queue_has_and_marks_those_that_lag(operator: Visitor, trio: Trio) -> None:
+def test_the_list_shows_how_many_mirrors_a_queue_has_and_marks_those_that_lag(operator: Visitor, trio: Trio) -> None:
     operator.go("queues")
     good = operator.row("Queues", "copied").locator(".badge", has_text="+2")
     expect(good).to_have_class("badge good")
@@ -54,7 +54,7 @@ def test_the_list_tells_how_many_mirrors_a_queue_has_and_marks_those_that_lag(op
     expect(behind).to_have_attribute("title", f"Not in sync: {trio.names[2]}")
 
 
-def test_the_page_of_a_queue_synchronises_its_mirrors_and_tells_their_story(operator: Visitor, trio: Trio) -> None:
+def test_the_page_of_a_queue_synchronises_its_mirrors_and_shows_their_history(operator: Visitor, trio: Trio) -> None:
     operator.go("queues", "/", "work")
     mirrors = operator.panel("Master and mirrors")
     expect(mirrors).to_contain_text(trio.names[0])

@@ -40,7 +40,7 @@ def test_by_hand_the_page_is_asked_anew_by_a_button(visitor: Visitor, site: Site
         page.get_by_role("button", name="Update now").click()
 
 
-def test_a_node_that_does_not_answer_is_told_and_found_again(visitor: Visitor) -> None:
+def test_a_node_that_does_not_answer_is_shown_and_found_again(visitor: Visitor) -> None:
     page = visitor.page
     visitor.set_pace(1)
     trouble = page.get_by_role("alert").filter(has_text="The node does not answer.")

@@ -36,7 +36,7 @@ def test_a_queue_is_added_with_arguments_and_appears_in_the_list(visitor: Visito
     expect(visitor.row("Queues", "orders")).to_contain_text("TTL")
 
 
-def test_a_copy_is_added_and_its_source_tells_of_it(visitor: Visitor, site: Site, vhost: str) -> None:
+def test_a_copy_is_added_and_shown_at_its_source(visitor: Visitor, site: Site, vhost: str) -> None:
     site.make_queue(vhost, "source")
     visitor.go("queues")
     visitor.choose_vhost(vhost)
@@ -193,7 +193,7 @@ def test_the_page_of_a_queue_shows_what_rules_it(visitor: Visitor, site: Site, v
     expect(rules).to_contain_text("message-ttl: 60000")
 
 
-def test_a_queue_that_is_not_there_is_told_so(visitor: Visitor, vhost: str) -> None:
+def test_a_missing_queue_is_shown_as_missing(visitor: Visitor, vhost: str) -> None:
     with visitor.refused(404):
         visitor.go("queues", vhost, "nowhere")
         expect(visitor.page.get_by_role("alert").filter(has_text="There is no such thing here.")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The pipeline's pages, opened from a file: they ask nobody, complain of nothing, and draw every chart."""
+"""The pipeline's pages, opened from a file: they make no requests, have no errors, and draw every chart."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def look(browser: Browser, written: dict[str, Path]) -> Iterator[Look]:
-    """Opens a report; whatever the browser complains of, or asks for beside the file, fails the test."""
+    """Opens a report; an error in the browser, or a request beside the file, fails the test."""
     contexts = []
     complaints: list[str] = []
 

@@ -86,7 +86,9 @@ def test_passwords_in_uris_are_not_shown_in_the_lists(visitor: Visitor, site: Si
     site.ask("DELETE", "parameters", "shovel", vhost, shovel)
 
 
-def test_who_may_only_define_shovels_sees_no_more(open_visitor: Open, site: Site, vhost: str, name: Name) -> None:
+def test_a_policymaker_sees_the_definitions_of_shovels_and_not_their_status(
+    open_visitor: Open, site: Site, vhost: str, name: Name
+) -> None:
     user = name("planner")
     site.make_user(user, "policymaker", vhost)
     visitor = open_visitor()

@@ -12,7 +12,7 @@ from tests.support.amqp_client import Channel, Connection
 
 @pytest.fixture
 def member(site: Site, vhost: str) -> Iterator[Channel]:
-    """Somebody who reads `readings` in the group `meters`, and has acked three of the five messages of partition 0."""
+    """A reader of `readings` in the group `meters` that has acked three of the five messages of partition 0."""
     site.make_queue(vhost, "readings", **{"x-queue-type": "stream", "x-stream-partitions": 2})
     site.publish(vhost, "readings-0", "m", 5)
     connection = Connection.opened(site.amqp, vhost)
@@ -25,7 +25,7 @@ def member(site: Site, vhost: str) -> Iterator[Channel]:
 
 
 @pytest.mark.usefixtures("member")
-def test_the_page_of_a_stream_tells_how_far_a_group_lags(visitor: Visitor, vhost: str) -> None:
+def test_the_page_of_a_stream_shows_how_far_a_group_lags(visitor: Visitor, vhost: str) -> None:
     visitor.set_pace(1)
     visitor.go("queues", vhost, "readings")
     expect(visitor.panel("Rules")).to_contain_text("readings-0, readings-1")
@@ -38,7 +38,7 @@ def test_the_page_of_a_stream_tells_how_far_a_group_lags(visitor: Visitor, vhost
 
 
 @pytest.mark.usefixtures("member")
-def test_the_page_of_a_partition_tells_of_that_alone(visitor: Visitor, vhost: str) -> None:
+def test_the_page_of_a_partition_shows_only_its_own_readers(visitor: Visitor, vhost: str) -> None:
     visitor.go("queues", vhost, "readings-1")
     expect(visitor.table("Groups and named readers").locator("tbody tr")).to_have_count(1)
 

@@ -1,4 +1,4 @@
-"""Somebody at a browser, and a watch over everything the browser complains about.
+"""A visitor with a browser, which reports every error of the browser.
 
 Invariant: a page that writes an error or a warning to the console, throws, breaks the content security policy or asks
 another host fails the test it was opened in. The browser notes every refusal of the API in the console; only those a
@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, 
 from tests.browser.site import Site
 
 ANSWER_DEADLINE_S = 30.0
-# a page that asks of itself in the midst of a step may ask for what was just deleted; whoever wants that sets a pace
+# a page that refreshes itself during a step may ask for an object just deleted; tests that want that set a pace
 _CALM = """
 if (location.protocol.startsWith("http") && !localStorage.getItem("warren.pace")) {
   localStorage.setItem("warren.pace", "60");
@@ -49,7 +49,7 @@ class Visitor:
         self.page.on("dialog", self._interrupted)
 
     def leave(self) -> None:
-        """For a page that asks nobody."""
+        """For a page that makes no requests."""
         self.page.goto("about:blank")
 
     def close(self) -> None:

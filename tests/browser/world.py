@@ -46,7 +46,7 @@ def furnished(site: Site, vhost: str) -> Iterator[list[tuple[str, ...]]]:
     site.ask("PUT", "operator-policies", vhost, "ceiling", body={"pattern": ".*", "definition": {"max-length": 9}})
     site.ask("PUT", "vhost-limits", vhost, "max-queues", body={"value": 50})
     site.ask("PUT", "topic-permissions", vhost, "guest", body={"exchange": "amq.topic", "write": ".*", "read": ".*"})
-    # from where nobody listens, so that there is one and it stands still
+    # from a closed port, so that there is a link and its state does not change
     moving = {"src-uri": "amqp://127.0.0.1:1", "src-queue": "q", "dest-uri": "amqp://", "reconnect-delay": 3600}
     site.ask("PUT", "parameters", "shovel", vhost, "moving", body={"value": moving})
     site.publish(vhost, "orders", "two spades", count=3)

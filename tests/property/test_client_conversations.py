@@ -1,4 +1,4 @@
-"""A client's machine and a node's session, coupled in memory: whatever they say to each other, both understand it.
+"""A client's machine and a node's session, coupled in memory: both understand all methods of each other.
 
 The model is what the client itself was told and did: publishes that are confirmed are in their queue or came back,
 deliveries that are acked never come again, and what was not acked is still there at the end.
@@ -179,7 +179,7 @@ def test_a_client_and_a_node_understand_each_other(seed: int, frame_max: int) ->
     "method",
     [QueueDeclare("missing", passive=True), BasicGet("missing"), BasicConsume("missing"), QueueDeclare("amq.reserved")],
 )
-def test_what_a_node_refuses_closes_the_channel_and_another_goes_on(method: Method) -> None:
+def test_a_refused_method_closes_the_channel_and_another_goes_on(method: Method) -> None:
     coupled = Coupled(Core())
     channel, other = coupled.channel(), coupled.channel()
     channel.call(method)
@@ -192,7 +192,7 @@ def test_what_a_node_refuses_closes_the_channel_and_another_goes_on(method: Meth
 
 @settings(max_examples=150)
 @given(st.integers(0, 2**32), st.data())
-def test_whatever_a_broker_sends_nothing_is_raised_and_the_end_is_told_once(seed: int, data: st.DataObject) -> None:
+def test_any_bytes_of_a_broker_raise_nothing_and_the_end_is_reported_once(seed: int, data: st.DataObject) -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)
     scripted.consumer(channel)

@@ -40,7 +40,7 @@ def test_every_publish_is_in_exactly_one_range_and_that_says_its_fate(
 
 
 @given(st.lists(st.integers(1, 30), max_size=60), st.booleans())
-def test_what_is_decided_again_is_not_told_again(numbers: list[int], multiple: bool) -> None:
+def test_a_repeated_decision_is_not_reported_again(numbers: list[int], multiple: bool) -> None:
     ledger = ConfirmLedger()
     ledger.last_no = 30
     for number in numbers:
@@ -117,7 +117,7 @@ def test_a_broker_learns_of_every_ack_and_of_nothing_else(steps: list[tuple[str,
 
 
 @given(st.permutations(range(1, 30)))
-def test_however_they_are_ordered_acks_of_everything_are_one_word(order: list[int]) -> None:
+def test_acks_of_all_deliveries_in_any_order_are_one_method(order: list[int]) -> None:
     ledger, broker = AckLedger(), BrokersView()
     for tag in range(1, 30):
         ledger.record_delivery(tag, True)

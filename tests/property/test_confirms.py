@@ -1,4 +1,4 @@
-"""Confirms, however publishes, turns and flushes fall: each number gets one answer, its own, and none too early."""
+"""Confirms in any order of publishes, turns and flushes: each number gets one answer, its own, and none too early."""
 
 from itertools import pairwise
 

@@ -186,12 +186,12 @@ class QueuesAgainstRepetition(RuleBasedStateMachine):
     def _act(self, data: bytes, publishes: int = 0) -> None:
         self.batch_nos = []
         self.client.read(data)
-        # a repetition is confirmed with the batch of its own turn, whatever is in that
+        # a repetition is confirmed with the batch of its own turn, even an empty one
         self.published += [self.batch_nos[0]] * publishes if publishes else []
         self._listen()
 
     def _listen(self) -> list[ReceivedMethod]:
-        """What the client heard; whatever is confirmed is on disk."""
+        """The client's confirms; every confirmed message is on disk."""
         heard = self.client.heard()
         for one in heard:
             if isinstance(one.method, BasicAck):

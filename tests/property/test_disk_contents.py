@@ -1,4 +1,4 @@
-"""A copy on disk against sets: whatever comes in whatever order, is removed before or after, through restarts.
+"""A copy on disk against sets: messages come in any order, are removed before or after, through restarts.
 
 The model is a master: it gives out positions, and knows what is alive. The copy gets some of it as it comes, some late,
 some never; removals always. Small segments roll, are compacted and dropped all the while.

@@ -1,4 +1,4 @@
-"""Whatever happened to a virtual host, its durable part is the same after a restart, down to the order of things."""
+"""After any history of a virtual host, its durable part is the same after a restart, down to the order of objects."""
 
 from collections.abc import Iterable
 from tempfile import TemporaryDirectory
@@ -99,7 +99,7 @@ class DurableMachine(RuleBasedStateMachine):
 
 
 def durable_part(vhost: Vhost) -> object:
-    """Whatever is durable, in the order of its creation, as plain values."""
+    """All durable objects, in the order of their creation, as plain values."""
     topology = vhost.topology
     exchanges = [
         (one.name, one.type, one.auto_delete, one.arguments, one.exchange_id, kept(one.outgoing), kept(one.incoming))

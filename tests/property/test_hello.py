@@ -1,4 +1,4 @@
-"""The hello of two nodes against whoever does not have the cookie: never a crash, never trust."""
+"""The hello of two nodes against a peer without the cookie: never a crash, never trust."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,7 +91,7 @@ def test_one_changed_octet_anywhere_is_the_end_of_trust(data: st.DataObject) -> 
             message = message[:at] + bytes((message[at] ^ flip,)) + message[at + 1 :]
         message = (dialling if number % 2 else accepting).receive(message)
     assert dialling.state != AGREED
-    # the welcome is sent by somebody who agreed already
+    # the sender of the welcome has agreed already
     assert accepting.state != AGREED or turn == 3
 
 
@@ -110,7 +110,7 @@ def test_a_hello_that_is_cut_short_agrees_to_nothing(data: st.DataObject) -> Non
 
 
 @given(st.lists(st.integers(0, 3), max_size=6), NONCES, NONCES)
-def test_what_was_said_elsewhere_convinces_nobody(turns: list[int], dialled: bytes, accepted: bytes) -> None:
+def test_messages_of_another_conversation_are_not_trusted(turns: list[int], dialled: bytes, accepted: bytes) -> None:
     said = couple(dialler(), accepter())
     dialling, accepting = dialler(nonce=dialled), accepter(nonce=accepted)
     dialling.start()
@@ -122,7 +122,7 @@ def test_what_was_said_elsewhere_convinces_nobody(turns: list[int], dialled: byt
 
 
 @given(st.binary(max_size=300_000))
-def test_what_waits_for_its_end_is_never_more_than_a_message(data: bytes) -> None:
+def test_unfinished_input_is_never_longer_than_a_message(data: bytes) -> None:
     incoming = HelloReader()
     incoming.add(HEADER + data)
     try:

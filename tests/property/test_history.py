@@ -55,7 +55,7 @@ def lived(
 
 
 @given(shapes, st.integers(0, 1000), st.lists(st.integers(0, 2**31 - 1), min_size=3, max_size=3), steps)
-def test_what_is_kept_is_what_was(
+def test_kept_samples_are_the_original_values(
     shape: Retention, born: int, start: list[int], taken: list[tuple[int, list[int] | None]]
 ) -> None:
     series, remembered, now = lived(shape, born, start, taken)
@@ -71,7 +71,7 @@ def test_what_is_kept_is_what_was(
 
 
 @given(shapes, st.integers(0, 1000), steps)
-def test_what_is_older_than_all_that_is_kept_is_something_that_was(
+def test_every_sample_is_zero_or_an_earlier_value(
     shape: Retention, born: int, taken: list[tuple[int, list[int] | None]]
 ) -> None:
     series, remembered, now = lived(shape, born, [0] * FIGURES, taken)
@@ -81,7 +81,7 @@ def test_what_is_older_than_all_that_is_kept_is_something_that_was(
 
 
 @given(st.integers(2**33, 2**40), st.lists(st.integers(0, 2**25), min_size=1, max_size=30))
-def test_counters_beyond_32_bits_are_told_exactly(start: int, growths: list[int]) -> None:
+def test_counters_beyond_32_bits_are_exact(start: int, growths: list[int]) -> None:
     shape = Retention((RetentionLevel(1, 40),), COUNTS)
     series, values = SampleSeries(shape, 0, [start]), [start]
     for growth in growths:

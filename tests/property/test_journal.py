@@ -60,7 +60,7 @@ class SlowCore(Core):
         self.orders: deque[Effect] = deque()
         self.reads: deque[Effect] = deque()
         self._stored = stored
-        self._told_no = 0
+        self._reported_no = 0
         self._done_no = 0
         found = disk.found(now_ms)
         self.broker = Broker(BrokerSettings(segment_bytes=SEGMENT_BYTES), seed=b"x", found=found)
@@ -87,9 +87,9 @@ class SlowCore(Core):
     def tell(self) -> None:
         """The disk says what it has done, and answers what it was asked."""
         events: list[Event] = []
-        if self._done_no > self._told_no:
-            self._told_no = self._done_no
-            events.append(FlushCompleted(self._told_no, self._told_no))
+        if self._done_no > self._reported_no:
+            self._reported_no = self._done_no
+            events.append(FlushCompleted(self._reported_no, self._reported_no))
         while self.reads:
             answer = self.disk.read(self.reads.popleft())
             assert answer is not None
@@ -98,7 +98,7 @@ class SlowCore(Core):
 
     def rest(self) -> None:
         """Everything ordered is done and told, until nothing is left to do."""
-        while self.orders or self.reads or self._done_no > self._told_no or 0 < self.timer_at_ms <= self.now_ms:
+        while self.orders or self.reads or self._done_no > self._reported_no or 0 < self.timer_at_ms <= self.now_ms:
             self.work(len(self.orders))
             self.tell()
 
@@ -265,7 +265,7 @@ class BrokerAndDiskAgainstLists(RuleBasedStateMachine):
         return self._listen()
 
     def _listen(self) -> list[ReceivedMethod]:
-        """What the client heard; whatever is confirmed is on disk."""
+        """The client's confirms; every confirmed message is on disk."""
         heard = self.client.heard()
         for one in heard:
             if isinstance(one.method, BasicAck):

@@ -1,4 +1,4 @@
-"""A copy in memory against one on disk: whatever is done to both, they hold the same, and give a queue the same."""
+"""A copy in memory against one on disk: after any operations both hold the same, and give a queue the same."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,7 +53,7 @@ def test_both_hold_the_same(orders: list[tuple[int, int, int]], max_priority: in
             elif kind == RETURNED:
                 copy.returned(position, other)
         if kind == REMOVE_ANY:
-            # what comes back after that is nobody's business: a copy may keep it out or not
+            # later messages do not matter: a copy may keep them out or not
             removed |= set(range(min(position, other), max(position, other) + 1))
         assert memory.spans() == world.spans()
         assert (memory.count(), memory.body_bytes()) == (world.copy.count(), world.copy.body_bytes())

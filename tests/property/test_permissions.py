@@ -31,7 +31,7 @@ def test_the_three_expressions_of_a_permission_do_not_mix(asked: list[str]) -> N
         assert permission.reads.matches(name) is (name == "")
 
 
-def test_what_is_remembered_is_bounded_and_stays_right() -> None:
+def test_the_cache_of_permissions_is_bounded_and_stays_right() -> None:
     sieve = CachedPattern("7$")
     for number in range(2 * CACHED_NAMES_MAX + 10):
         assert sieve.matches(str(number)) is (number % 10 == 7)

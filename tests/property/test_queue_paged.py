@@ -1,4 +1,4 @@
-"""A queue with a log against a list: whatever is in memory, on disk or on its way, nothing shows but the time it takes.
+"""A queue with a log against a list: messages in memory, on disk or being read differ only in time.
 
 The disk answers, and allows deliveries, when the machine says so. The model is a sorted list that follows what the
 queue does, event by event, and insists that each is allowed: what goes out is the next one, what expires is due and
@@ -274,7 +274,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
     def follow_taken(self, entry: Entry, no_ack: bool) -> None:
         item = self.ready[0]
         if item is self.arriving and body_of(entry) != item.body:
-            # what was there before may go before it is let in, whatever its priority
+            # earlier messages may be dropped before it is accepted, at any priority
             item = self.ready[1]
         self.ready.remove(item)
         assert (body_of(entry), entry.position) == (item.body, item.position)

@@ -1,4 +1,4 @@
-"""A queue of another node does what a queue of this node does, whatever is done to it, however the link cuts its bytes.
+"""A queue of another node behaves like one of this node, for all operations and all cuts of the link's bytes.
 
 The same operations are carried out in two worlds: in one the queue and its clients are on one node; in the other the
 queue lives on a node of its own, and each client is on another. After each operation all clients have heard the same.

@@ -1,4 +1,4 @@
-"""Copies of queues against the plainest definition of them: whoever copies a queue that takes a message is given it."""
+"""Copies of queues against the plainest definition of them: every copy of a queue that takes a message is given it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def make(topology: Topology, name: str, wished: list[Wish]) -> None:
 
 
 def naive(routed: set[str], wished: list[Wish], key: str, refusing: set[str]) -> set[str]:
-    """Everybody is asked again and again until nobody else is given it."""
+    """Ask all queues again and again until no other one is given the message."""
     given_it = set(routed)
     while True:
         took = given_it - refusing
@@ -34,7 +34,7 @@ def naive(routed: set[str], wished: list[Wish], key: str, refusing: set[str]) ->
 
 
 @given(wished=wishes, routed=some_names, refusing=some_names, key=st.sampled_from(KEYS), gone=some_names)
-def test_whoever_copies_a_queue_that_takes_a_message_is_given_it_once(
+def test_each_copy_of_a_queue_that_takes_a_message_is_given_it_once(
     wished: list[Wish], routed: set[str], refusing: set[str], key: str, gone: set[str]
 ) -> None:
     topology = Topology()

@@ -187,7 +187,7 @@ TestAnyHistory = GraphMachine.TestCase
     kept=st.lists(st.tuples(st.sampled_from(QUEUES), st.sampled_from(["1", "2", "3"])), unique=True),
     passing=st.lists(st.tuples(st.sampled_from(QUEUES), st.sampled_from(["1", "2", "5", "7"])), unique=True),
 )
-def test_what_was_bound_and_unbound_leaves_no_trace(
+def test_bindings_that_were_removed_leave_no_trace(
     type: str, kept: list[tuple[str, str]], passing: list[tuple[str, str]]
 ) -> None:
     used, fresh = (Topology(), Topology())

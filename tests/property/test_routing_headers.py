@@ -14,7 +14,7 @@ kinds = st.sampled_from([None, "all", "any", "all-with-x", "any-with-x"])
 
 
 def equal(wanted: object, present: object) -> bool:
-    """Booleans equal only themselves, numbers and texts whatever has their value."""
+    """Booleans equal only themselves, numbers and texts equal all of the same value."""
     if isinstance(wanted, bool) or isinstance(present, bool):
         return wanted is present
     return as_text(wanted) == as_text(present)

@@ -44,7 +44,7 @@ def test_a_message_of_the_pair_that_is_held_back_is_noticed() -> None:
 def test_an_attacker_that_is_not_cut_off_is_noticed() -> None:
     world = World(1, 1)
     with pytest.raises(Disturbed, match="was not cut off"):
-        # nobody's patience ends within a second
+        # no timeout is shorter than a second
         world.run(80, pause_ms=1000)
 
 
@@ -76,7 +76,7 @@ def test_half_a_frame_and_half_a_delivery_are_noticed() -> None:
         Replies().read(delivery + delivery)
 
 
-def test_a_history_that_harms_nobody_is_not_reduced() -> None:
+def test_a_harmless_history_is_not_reduced() -> None:
     opening: list[Event] = [ConnectionOpened(1, "127.0.0.1", 1, "127.0.0.1", 2), BytesReceived(1, handshake(0)[0])]
     history = [(1000, opening)]
     assert failure_of(history) == ""

@@ -75,7 +75,7 @@ def test_a_segment_cut_anywhere_gives_back_the_records_before_the_cut(
 
 
 @given(st.binary(max_size=400), SEGMENTS, st.integers(0, 50))
-def test_no_bytes_are_taken_for_a_record_that_nobody_wrote(data: bytes, segment: int, at: int) -> None:
+def test_random_bytes_are_not_taken_for_a_record(data: bytes, segment: int, at: int) -> None:
     assert not RecordScanner(data, segment, min(at, len(data))).next()
     assert records.synced_after(data, segment, at) == 0
 

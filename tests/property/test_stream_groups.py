@@ -1,9 +1,9 @@
-"""A group at one stream, whoever comes, goes, acks and publishes in whatever order: what it promises, after every step.
+"""A group at one stream: members come, go, ack and publish in any order; its promises are checked after every step.
 
 alone      no two members that are there hold anything at the same time
 in order   a member is given nothing that comes before something it was given and still holds
-nothing is passed over   whatever is given out follows what was given out before, or was not acked
-everything when nobody is disturbed any more, everything that was published has been acked
+nothing is passed over   each delivery follows the one before, or repeats one that was not acked
+everything when faults have ended, every published message has been acked
 """
 
 from hypothesis import settings

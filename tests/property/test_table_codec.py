@@ -59,7 +59,7 @@ def test_skipping_accepts_exactly_what_decoding_accepts(content: bytes) -> None:
 
 
 @given(field_bytes())
-def test_what_was_decoded_can_be_encoded_again(content: bytes) -> None:
+def test_a_decoded_table_can_be_encoded_again(content: bytes) -> None:
     if fault_of(lambda: decode_table(content, 0, len(content))) is None:
         table = decode_table(content, 0, len(content))
         encoded = encode_table(table)

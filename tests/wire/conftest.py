@@ -37,7 +37,7 @@ def judged_by_rabbitmq() -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """RabbitMQ is not asked about what only Warren does, and nobody about users whose HTTP API is not known."""
+    """Skip tests of Warren's own features on RabbitMQ, and tests of users at a broker whose HTTP API is not known."""
     if collection_path.name in ABOUT_USERS:
         return True if given_address() and not given_address("WARREN_TEST_HTTP") else None
     return True if collection_path.name.startswith("test_warren_") and judged_by_rabbitmq() else None
@@ -114,7 +114,7 @@ def channel(connection: Connection) -> Channel:
 
 @pytest.fixture
 def unique(broker: Address) -> Iterator[Unique]:
-    """Names nobody else uses; a queue or an exchange that still bears one when the test ends is deleted."""
+    """Unique names; a queue or an exchange that still bears one when the test ends is deleted."""
     given: list[str] = []
 
     def name(purpose: str) -> str:

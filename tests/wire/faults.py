@@ -1,7 +1,7 @@
 """One row of the fault table: what is said on a fresh channel, and how the broker closes the channel or the connection.
 
 Invariant (AMQP 0-9-1, reply codes): 311, 312, 313 and 403 to 406 cost the channel, every other code the connection. A
-closed channel's number can be opened again at once, and a fault costs nobody else anything.
+closed channel's number can be opened again at once, and a fault does not disturb other clients.
 """
 
 from collections.abc import Callable, Mapping

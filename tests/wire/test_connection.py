@@ -26,7 +26,7 @@ def test_a_client_closes_a_connection_with_open_channels(connect: Connect) -> No
     connection.hang_up()
 
 
-def test_what_follows_a_close_is_ignored(connect: Connect) -> None:
+def test_methods_behind_a_close_are_ignored(connect: Connect) -> None:
     connection = connect()
     connection.channel()
     impatient = frame(METHOD, 1, write_method("queue.declare", {"queue": "nothing", "passive": True}))

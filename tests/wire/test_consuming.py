@@ -225,7 +225,7 @@ def test_a_cancelled_tag_can_be_used_again(channel: Channel) -> None:
         channel.call("basic.cancel", consumer_tag="c")
 
 
-def test_deleting_a_queue_tells_its_consumers(connection: Connection) -> None:
+def test_deleting_a_queue_cancels_its_consumers(connection: Connection) -> None:
     owner, reader = connection.channel(), connection.channel()
     queue = filled_queue(owner)
     reader.consume(queue, "first")

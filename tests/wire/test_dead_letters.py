@@ -49,7 +49,7 @@ def deaths(letter: Received) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("reason", LIMITS)
-def test_a_dead_letter_tells_why_and_where_it_died(channel: Channel, unique: Unique, reason: str) -> None:
+def test_a_dead_letter_has_its_reason_and_queue(channel: Channel, unique: Unique, reason: str) -> None:
     exchange = unique("entrance")
     channel.call("exchange.declare", exchange=exchange, type="fanout")
     dead = queue_of(channel)
@@ -211,7 +211,7 @@ def test_several_rejected_at_once_are_all_dead_letters(channel: Channel) -> None
     assert [fetch(channel, dead).body for _ in range(3)] == [b"a", b"b", b"c"]
 
 
-def test_what_a_full_queue_drops_or_refuses_is_a_dead_letter(channel: Channel) -> None:
+def test_messages_that_a_full_queue_drops_or_rejects_are_dead_lettered(channel: Channel) -> None:
     for overflow, left, lost in (("drop-head", b"b", b"a"), ("reject-publish-dlx", b"a", b"b")):
         dead = queue_of(channel)
         source = queue_of(

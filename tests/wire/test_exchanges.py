@@ -176,7 +176,7 @@ def test_a_message_without_headers_matches_a_binding_that_asks_for_none(channel:
     assert [channel.purged(queue) for queue in (empty, asking)] == [1, 0]
 
 
-def test_what_an_exchange_cannot_route_goes_to_its_alternate(channel: Channel, unique: Unique) -> None:
+def test_an_unroutable_message_goes_to_the_alternate_exchange(channel: Channel, unique: Unique) -> None:
     spare = own_exchange(channel, unique, "fanout")
     main = own_exchange(channel, unique, "direct", arguments={"alternate-exchange": spare})
     known, rest = bind(channel, main, "known"), bind(channel, spare)

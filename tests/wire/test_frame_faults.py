@@ -154,7 +154,7 @@ def test_a_frame_larger_than_frame_max_closes_the_connection(connect: Connect, k
 
 @pytest.mark.parametrize("letter", ["F", "A"])
 @pytest.mark.parametrize("depth", [100, 10_000])
-def test_a_deeply_nested_table_costs_nobody_else_anything(connect: Connect, letter: str, depth: int) -> None:
+def test_a_deeply_nested_table_does_not_disturb_other_clients(connect: Connect, letter: str, depth: int) -> None:
     inside = b""
     for _ in range(depth):
         inside = (b"\x01a" if letter == "F" else b"") + letter.encode() + struct.pack(">I", len(inside)) + inside
@@ -231,7 +231,7 @@ def test_content_may_arrive_octet_by_octet_between_other_channels(connection: Co
     assert (received.body, received.properties) == (b"slow", {"app_id": "snail"})
 
 
-def test_a_body_longer_than_announced_costs_nobody_else_anything(connect: Connect) -> None:
+def test_a_body_longer_than_announced_does_not_disturb_other_clients(connect: Connect) -> None:
     witness, connection = connect().channel(), connect()
     connection.channel()
     connection.send_bytes(PUBLISH + header(3) + frame(BODY, 1, b"too long"))

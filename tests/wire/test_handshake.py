@@ -108,7 +108,9 @@ def test_an_unknown_locale_and_odd_client_properties_are_no_obstacle(dial: Dial)
         ("AMQPLAIN", amqplain("nobody", "guest")),
     ],
 )
-def test_a_refused_login_is_told_so_when_the_client_understands(dial: Dial, mechanism: str, response: bytes) -> None:
+def test_a_refused_login_is_answered_if_the_client_has_the_capability(
+    dial: Dial, mechanism: str, response: bytes
+) -> None:
     connection = dial()
     connection.start()
     connection.start_ok(mechanism, response, CAPABILITIES)

@@ -146,7 +146,7 @@ def test_a_method_in_the_wrong_state_is_answered_with_its_code(connect: Connect,
 
 
 @pytest.mark.parametrize("fault", NOT_IMPLEMENTED, ids=str)
-def test_a_part_of_the_protocol_nobody_implements_closes_the_connection(connect: Connect, fault: Fault) -> None:
+def test_an_unimplemented_part_of_the_protocol_closes_the_connection(connect: Connect, fault: Fault) -> None:
     provoke(connect, fault)
 
 

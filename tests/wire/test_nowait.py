@@ -77,9 +77,7 @@ def test_selecting_confirms_without_an_answer(channel: Channel) -> None:
         ("exchange.declare", {"exchange": "nothing", "passive": True}, "no exchange 'nothing' in vhost '/'"),
     ],
 )
-def test_an_error_is_told_to_those_who_asked_for_no_answer(
-    channel: Channel, method: str, fields: dict[str, Any], text: str
-) -> None:
+def test_an_error_is_sent_despite_nowait(channel: Channel, method: str, fields: dict[str, Any], text: str) -> None:
     channel.send(method, nowait=True, **fields)
     expect_fault(channel, 404, f"NOT_FOUND - {text}", method)
 

@@ -95,13 +95,15 @@ NOTHING_ALLOWED: list[tuple[Step, str]] = [
 
 
 @pytest.mark.parametrize("nothing", [NONE, ""])
-def test_who_may_nothing_is_refused_everything_in_these_words(permitted: Named, user: str, nothing: str) -> None:
+def test_a_user_without_permissions_is_refused_everything_in_these_words(
+    permitted: Named, user: str, nothing: str
+) -> None:
     channel = permitted(nothing, nothing, nothing)
     for step, what in NOTHING_ALLOWED:
         refuses(channel, step, refused(user, what))
 
 
-def test_who_may_nothing_may_still_ask_and_reply(permitted: Named) -> None:
+def test_a_user_without_permissions_may_declare_passively_and_use_direct_reply_to(permitted: Named) -> None:
     channel = permitted(NONE, NONE, NONE)
     channel.call("queue.declare", queue="wire-q", passive=True)
     channel.call("exchange.declare", exchange="wire-e", passive=True)
@@ -109,7 +111,7 @@ def test_who_may_nothing_may_still_ask_and_reply(permitted: Named) -> None:
     channel.consume("amq.rabbitmq.reply-to", no_ack=True)
 
 
-def test_what_nobody_may_is_refused_before_what_the_user_may_not(permitted: Named) -> None:
+def test_actions_that_no_user_may_do_are_refused_before_missing_permissions(permitted: Named) -> None:
     channel = permitted(NONE, NONE, NONE)
     reserved = "ACCESS_REFUSED - queue name 'amq.x' contains reserved prefix 'amq.*'"
     refuses(channel, say("queue.declare", queue="amq.x"), reserved)

@@ -38,7 +38,7 @@ def test_a_publish_with_two_faults_is_refused_for_the_first(
     channel.expect_close(406, f"PRECONDITION_FAILED - {text}", "basic.publish")
 
 
-def test_a_second_reply_consumer_is_refused_whatever_its_tag(channel: Channel) -> None:
+def test_a_second_reply_consumer_with_any_tag_is_refused(channel: Channel) -> None:
     channel.consume(REPLY_TO, "r", no_ack=True)
     channel.send("basic.consume", queue=REPLY_TO, consumer_tag="r", no_ack=True)
     channel.expect_close(406, "PRECONDITION_FAILED - reply consumer already set", "basic.consume")

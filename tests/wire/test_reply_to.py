@@ -98,7 +98,7 @@ def test_a_mandatory_reply_is_delivered_and_returned_all_the_same(connect: Conne
     assert channel.expect("basic.deliver").body == b"answer"
 
 
-def test_whoever_answers_can_ask_whether_anyone_listens(connect: Connect) -> None:
+def test_a_server_can_check_whether_the_reply_queue_still_exists(connect: Connect) -> None:
     connection = connect()
     channel, tag, name = asking(connection)
     server = connect().channel()

@@ -147,7 +147,7 @@ def test_a_stream_is_declared_again_with_what_it_was_declared_with(connection: C
         ("basic.consume", {"no_ack": True}, "automatic acknowledgement"),
     ],
 )
-def test_what_takes_messages_away_is_not_implemented(
+def test_methods_that_remove_messages_of_a_stream_are_not_implemented(
     connect: Connect, unique: Unique, method: str, fields: dict[str, bool], what: str
 ) -> None:
     connection = connect()
@@ -277,7 +277,7 @@ def test_a_reader_that_wants_to_be_alone_is_not(connection: Connection, unique: 
         assert offsets(channel.deliveries(2)) == [0, 1]
 
 
-def test_what_was_not_acked_is_nobodys(connect: Connect, unique: Unique) -> None:
+def test_unacked_messages_of_a_stream_are_not_requeued(connect: Connect, unique: Unique) -> None:
     first, second = connect(), connect()
     name = declare(second.channel(), unique("stream"))
     fill(second.channel(), name, 4)
@@ -286,7 +286,7 @@ def test_what_was_not_acked_is_nobodys(connect: Connect, unique: Unique) -> None
     assert offsets(reader(second, name, x_stream_offset=2).deliveries(2)) == [2, 3]
 
 
-def test_what_exchanges_lead_to_a_stream_comes_in(connection: Connection, unique: Unique) -> None:
+def test_messages_routed_by_exchanges_come_into_a_stream(connection: Connection, unique: Unique) -> None:
     channel = connection.channel()
     exchange, name = unique("exchange"), declare(channel, unique("stream"))
     channel.call("exchange.declare", exchange=exchange, type="topic")
@@ -299,7 +299,7 @@ def test_what_exchanges_lead_to_a_stream_comes_in(connection: Connection, unique
     assert (delivery.exchange, delivery.routing_key, delivery.body) == (exchange, "a.b", b"one")
 
 
-def test_what_is_committed_comes_in(connection: Connection, unique: Unique) -> None:
+def test_committed_messages_come_into_a_stream(connection: Connection, unique: Unique) -> None:
     channel = connection.channel()
     name = declare(channel, unique("stream"))
     channel.call("tx.select")
@@ -311,7 +311,7 @@ def test_what_is_committed_comes_in(connection: Connection, unique: Unique) -> N
     assert (delivery.body, delivery.headers["x-stream-offset"]) == (b"committed", 0)
 
 
-def test_a_stream_that_is_deleted_tells_its_readers(connection: Connection, unique: Unique) -> None:
+def test_deleting_a_stream_cancels_its_readers(connection: Connection, unique: Unique) -> None:
     name = declare(connection.channel(), unique("stream"))
     fill(connection.channel(), name, 3)
     channel = reader(connection, name, x_stream_offset="next")

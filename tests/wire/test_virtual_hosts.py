@@ -46,7 +46,7 @@ def test_a_permission_to_do_nothing_opens_the_door(operator: Operator, connect: 
     connect(user=user, password=user, virtual_host=vhost)
 
 
-def test_what_is_in_one_virtual_host_is_not_in_another(connect: Connect, vhost: str) -> None:
+def test_objects_of_one_virtual_host_are_not_in_another(connect: Connect, vhost: str) -> None:
     here, there = connect().channel(), connect(virtual_host=vhost).channel()
     there.call("queue.declare", queue="wire-here-or-there")
     here.send("queue.declare", queue="wire-here-or-there", passive=True)

@@ -14,7 +14,7 @@ from tests.support.node_process import NodeProcess
 
 TIMEOUT_MS = 1200
 PATIENT_MS = 5000
-"""For those who must be in time, however busy the machine is."""
+"""For consumers that must ack in time also on a busy machine."""
 
 # A broker's clock may count whole milliseconds.
 CLOCK_TICK_S = 0.001

@@ -111,7 +111,7 @@ def test_a_dead_letter_comes_back_to_its_own_queue(channel: Channel, unique: Uni
     assert drained(channel, queue) == [b"again"]
 
 
-def test_what_is_refused_is_not_known(channel: Channel) -> None:
+def test_the_id_of_a_refused_message_is_not_remembered(channel: Channel) -> None:
     queue = own_queue(channel, x_max_length=1, x_overflow="reject-publish")
     channel.confirm()
     channel.publish("", queue, b"1", identified("1"))

@@ -184,7 +184,7 @@ def test_a_consumer_of_the_name_can_be_cancelled(channel: Channel, unique: Uniqu
     assert channel.counts(name) == (1, 0)
 
 
-def test_who_consumes_the_name_is_told_when_it_is_deleted(connect: Connect, unique: Unique) -> None:
+def test_consumers_of_the_name_are_cancelled_when_it_is_deleted(connect: Connect, unique: Unique) -> None:
     channel = connect(capabilities={"consumer_cancel_notify": True}).channel()
     name, _ = bound(channel, unique)
     tag = consume(channel, name)
@@ -208,7 +208,7 @@ def test_a_wrong_argument_is_refused_by_the_partitions(channel: Channel, unique:
         ("basic.consume", {"no_ack": True}, "automatic acknowledgement not supported by stream queues"),
     ],
 )
-def test_what_no_stream_does_its_name_does_not_do(
+def test_methods_that_no_stream_has_are_refused_for_its_name(
     connect: Connect, unique: Unique, method: str, fields: dict[str, Any], text: str
 ) -> None:
     connection = connect()
@@ -222,7 +222,7 @@ def test_what_no_stream_does_its_name_does_not_do(
     connection.cut()
 
 
-def test_a_probe_of_the_name_tells_how_many_partitions_there_are(channel: Channel, unique: Unique) -> None:
+def test_a_probe_of_the_name_returns_the_number_of_partitions(channel: Channel, unique: Unique) -> None:
     name, _ = bound(channel, unique)
     consume(channel, name, x_stream_probe=True)
     (answer,) = channel.deliveries(1)
@@ -244,7 +244,7 @@ def reader(operator: Operator) -> Iterator[str]:
     operator.delete_user(name)
 
 
-def test_whoever_may_use_the_name_may_use_what_is_behind_it(connect: Connect, unique: Unique, reader: str) -> None:
+def test_permissions_for_the_name_cover_its_partitions(connect: Connect, unique: Unique, reader: str) -> None:
     connection = connect(user=reader, password=reader)
     channel = connection.channel()
     channel.confirm()

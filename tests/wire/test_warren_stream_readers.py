@@ -38,7 +38,7 @@ def bodies_in(channel: Channel, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("frame_max", [131_072, 4_096])
-def test_chunks_have_everything_whatever_the_frames(connect: Connect, unique: Unique, frame_max: int) -> None:
+def test_chunks_are_whole_with_any_frame_size(connect: Connect, unique: Unique, frame_max: int) -> None:
     connection = connect(frame_max=frame_max)
     # another channel than the first, so that its number must be written into every frame
     name = declare(connection.channel(), unique("stream"))

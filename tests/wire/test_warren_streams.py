@@ -1,7 +1,7 @@
 """Streams where Warren and RabbitMQ differ, or RabbitMQ is not certain.
 
-RabbitMQ begins a reader that wants the last message with whatever was stored together with it, gives credit by other
-steps than acks, and counts readers late; it deletes a stream that is not empty, or is read, whatever the condition; and
+RabbitMQ begins a reader that wants the last message with all messages stored together with it, gives credit by other
+steps than acks, and counts readers late; it deletes a stream that is not empty, or is read, against its condition; and
 it ends the connection with an internal error for some arguments.
 """
 

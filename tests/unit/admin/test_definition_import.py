@@ -31,7 +31,7 @@ def told(kind: str, reason: str, at: int = 0) -> CommandRefused:
     return refused.value
 
 
-def test_a_fault_is_told_with_its_place_and_that_nothing_was_imported() -> None:
+def test_a_fault_is_reported_with_its_place_and_that_nothing_was_imported() -> None:
     refusal = told("bad_request", "no such thing", at=1)
     assert (refusal.kind, refusal.reason) == (
         "bad_request",

@@ -48,5 +48,5 @@ def test_samples_are_added_by_their_moments(other: list[dict[str, int]], total: 
         ([{"durable": True}, {"durable": True}], {"durable": True}),
     ],
 )
-def test_what_is_no_figure_stays_as_it_is(parts: list[Any], total: Any) -> None:
+def test_values_that_are_no_numbers_stay_unchanged(parts: list[Any], total: Any) -> None:
     assert summed(parts) == total

@@ -27,7 +27,7 @@ def test_an_answer_comes_as_it_went() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"visitor": 1}', b'"text"', b"\xff"])
-def test_what_is_no_question_is_told_so(data: bytes) -> None:
+def test_a_malformed_question_is_refused(data: bytes) -> None:
     # the application is never called
     answers = PeerQueryHandler(cast(Application, None), cast(AdminContext, None))
     assert decode_reply(asyncio.run(answers.answer(data))) == PeerReply(400, b"")

@@ -37,7 +37,7 @@ async def rounds_of_slices() -> list[int]:
     return rounds
 
 
-def test_however_much_work_there_is_one_slice_of_it_is_done_a_round() -> None:
+def test_one_slice_of_work_is_done_a_round() -> None:
     rounds = asyncio.run(rounds_of_slices())
     assert len(rounds) == (WORKS + 1) * SLICES
     together = max(rounds.count(number) for number in set(rounds[WORKS + 1 :]))

@@ -76,7 +76,7 @@ def test_what_may_not_be_lost_on_its_way_to_an_exchange_waits_for_confirms() -> 
         ),
     ],
 )
-def test_what_rabbitmq_refuses_is_refused_in_its_words(changes: dict[str, object], reason: str) -> None:
+def test_definitions_that_rabbitmq_refuses_are_refused_in_its_words(changes: dict[str, object], reason: str) -> None:
     assert refused({**GOOD, **changes}) == [reason]
 
 
@@ -122,7 +122,7 @@ def test_reasons_come_in_the_order_of_rabbitmq() -> None:
         ({"dest-queue-args": {"x": [float("inf")]}}, "dest-queue-args should be arguments that AMQP can carry: "),
     ],
 )
-def test_what_rabbitmq_stumbles_over_is_told_in_a_sentence_without_passwords(
+def test_definitions_that_crash_rabbitmq_are_refused_in_a_sentence_without_passwords(
     changes: dict[str, object], words: str
 ) -> None:
     (reason,) = refused({**GOOD, **changes})

@@ -25,7 +25,7 @@ def test_a_message_is_as_long_as_it_may_be_and_no_longer() -> None:
     assert sizes(records, 2 + 3 * 10 + 2 - 1) == [23, 23, 23]
 
 
-def test_every_record_is_in_one_message_in_order_whatever_their_sizes() -> None:
+def test_every_record_of_any_size_is_in_one_message_in_order() -> None:
     chance = random.Random(3)
     records = [{"n": number, "x": "y" * chance.randrange(200)} for number in range(2000)]
     messages = list(batch_messages(records, "orders", max_bytes=1000))

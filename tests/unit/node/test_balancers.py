@@ -18,11 +18,11 @@ def test_a_balancer_that_is_named_has_to_send_a_header(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.12", "127.0.0.1", "fd01::5", ""])
-def test_nobody_else_has_to_then(host: str) -> None:
+def test_other_clients_need_no_header_then(host: str) -> None:
     assert not NAMED.include(host)
 
 
-def test_if_nobody_is_named_everybody_has_to() -> None:
+def test_without_named_balancers_every_client_needs_a_header() -> None:
     assert LoadBalancers().include("127.0.0.1")
     assert LoadBalancers().include("")
 

@@ -98,7 +98,7 @@ def test_a_paused_socket_is_not_read_until_it_is_resumed(loop_name: str) -> None
 
 def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A close with unread input would send a reset that overtakes them."""
-    # nobody is cut off meanwhile, however busy the machine is
+    # no client is disconnected meanwhile, also on a busy machine
     monkeypatch.setattr(client_sockets, "CLOSE_PATIENCE_S", DEADLINE_S)
     farewell = b"the reason" * 1000
 
@@ -123,9 +123,9 @@ def test_the_last_words_reach_a_client_that_is_still_sending(loop_name: str, mon
     run_on(loop_name, conversation())
 
 
-@pytest.mark.parametrize("last_words", [[], [SendBytes(1, b"anybody there?")]], ids=["silent", "spoken to"])
+@pytest.mark.parametrize("last_words", [[], [SendBytes(1, b"are you there?")]], ids=["silent", "spoken to"])
 def test_a_client_that_vanished_unseen_can_still_be_closed(loop_name: str, last_words: list[Effect]) -> None:
-    """Its socket is paused, so nobody has read the reset yet; the order to close meets it first."""
+    """Its socket is paused, so the reset is not read yet; the order to close comes first."""
 
     def pause(event: Event) -> list[Effect]:
         return [PauseReading(1)] if isinstance(event, ConnectionOpened) else []

@@ -96,7 +96,7 @@ def test_a_header_is_read_and_what_follows_it_is_left(
         (binary(PROXY, TCP4, bytes(BODY_BYTES_MAX + 1)), "more than 4096"),
     ],
 )
-def test_what_is_no_header_is_refused_with_the_reason(header: bytes, reason: str) -> None:
+def test_a_malformed_header_is_refused_with_the_reason(header: bytes, reason: str) -> None:
     with pytest.raises(ProxyHeaderRefused, match=reason):
         read(header + b"more of it")
 
@@ -108,7 +108,7 @@ def test_a_line_of_the_greatest_length_is_read() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from([b"", b"PROXY ", b"PROXY TCP4 ", SIGNATURE, SIGNATURE + b"\x21\x11"]))
-def test_whatever_comes_is_read_or_refused(data: bytes, start: bytes) -> None:
+def test_any_bytes_are_read_or_refused(data: bytes, start: bytes) -> None:
     reader, given = ProxyHeaderReader(), start + data
     with suppress(ProxyHeaderRefused):
         while reader.wanted and given:

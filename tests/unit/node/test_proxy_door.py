@@ -25,7 +25,7 @@ from warren.node.tls import CertificateUserName, TlsSettings, server_context
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
-EVERYBODY = LoadBalancers()
+ALL_CLIENTS = LoadBalancers()
 NOBODY_HERE = LoadBalancers((ipaddress.ip_network("10.0.0.11"),))
 
 
@@ -70,7 +70,7 @@ async def logged(log: io.StringIO) -> str:
 def test_a_client_behind_a_balancer_is_known_by_its_own_address(loop_name: str, header: bytes, at_once: bool) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, EVERYBODY) as shell:
+        async with open_door(core, ALL_CLIENTS) as shell:
             reader, writer = await shell.connect()
             pieces = [header + b"hello"] if at_once else [header[:7], header[7:20], header[20:], b"hello"]
             for piece in pieces:
@@ -89,7 +89,7 @@ def test_a_client_behind_a_balancer_is_known_by_its_own_address(loop_name: str, 
 def test_a_balancer_that_speaks_for_itself_is_known_by_its_address(loop_name: str, header: bytes) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, EVERYBODY) as shell:
+        async with open_door(core, ALL_CLIENTS) as shell:
             reader, writer = await shell.connect()
             writer.write(header + b"hello")
             assert await reader.read(-1) == b"HELLO"
@@ -99,7 +99,7 @@ def test_a_balancer_that_speaks_for_itself_is_known_by_its_address(loop_name: st
     run_on(loop_name, conversation())
 
 
-def test_who_is_no_balancer_speaks_without_a_header(loop_name: str) -> None:
+def test_a_client_that_is_no_balancer_speaks_without_a_header(loop_name: str) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
         async with open_door(core, NOBODY_HERE) as shell:
@@ -112,12 +112,12 @@ def test_who_is_no_balancer_speaks_without_a_header(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_what_comes_through_the_door_waits_for_nothing_to_be_joined(loop_name: str) -> None:
+def test_a_connection_with_a_header_has_nodelay(loop_name: str) -> None:
     """TCP_NODELAY, which the loops set on what they accept themselves."""
 
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, EVERYBODY) as shell:
+        async with open_door(core, ALL_CLIENTS) as shell:
             _reader, writer = await shell.connect()
             writer.write(binary(PROXY, TCP4, FOUR))
             await core.until(lambda: core.of(ConnectionOpened))
@@ -138,10 +138,12 @@ def test_what_comes_through_the_door_waits_for_nothing_to_be_joined(loop_name: s
         (binary(PROXY, TCP4, bytes(5000)), "more than 4096"),
     ],
 )
-def test_who_begins_otherwise_is_cut_off_with_one_line(loop_name: str, sent: bytes, reason: str) -> None:
+def test_a_client_without_a_valid_header_is_disconnected_with_one_line(
+    loop_name: str, sent: bytes, reason: str
+) -> None:
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, EVERYBODY) as shell:
+        async with open_door(core, ALL_CLIENTS) as shell:
             reader, writer = await shell.connect()
             writer.write(sent)
             # a reset, or an end: it depends on what was read of it
@@ -157,10 +159,10 @@ def test_who_begins_otherwise_is_cut_off_with_one_line(loop_name: str, sent: byt
     run_on(loop_name, conversation())
 
 
-def test_who_stays_silent_or_stops_halfway_is_cut_off(loop_name: str) -> None:
+def test_a_client_that_stays_silent_or_stops_halfway_is_disconnected(loop_name: str) -> None:
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, EVERYBODY, patience_s=0.1) as shell:
+        async with open_door(core, ALL_CLIENTS, patience_s=0.1) as shell:
             for begun in (b"", b"PROXY TCP4 192"):
                 shell.log.truncate(0)
                 reader, writer = await shell.connect()
@@ -173,10 +175,10 @@ def test_who_stays_silent_or_stops_halfway_is_cut_off(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_who_only_looks_whether_the_port_is_open_is_not_worth_a_line(loop_name: str) -> None:
+def test_a_probe_of_the_port_is_not_logged(loop_name: str) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, EVERYBODY) as shell:
+        async with open_door(core, ALL_CLIENTS) as shell:
             _reader, looked = await shell.connect()
             looked.close()
             _reader, broke_off = await shell.connect()
@@ -194,7 +196,7 @@ def test_a_header_goes_ahead_of_a_tls_handshake(loop_name: str, tmp_path: Path) 
 
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, EVERYBODY, context) as shell:
+        async with open_door(core, ALL_CLIENTS, context) as shell:
             client = socket.create_connection(("127.0.0.1", shell.port))
             client.sendall(b"PROXY TCP4 192.0.2.7 198.51.100.1 50112 5671\r\n")
             trusting = ssl.create_default_context(cafile=authority.path)
@@ -208,12 +210,12 @@ def test_a_header_goes_ahead_of_a_tls_handshake(loop_name: str, tmp_path: Path) 
     run_on(loop_name, conversation())
 
 
-def test_a_handshake_that_fails_is_told_with_the_address_of_the_client(loop_name: str, tmp_path: Path) -> None:
+def test_a_failed_handshake_is_logged_with_the_address_of_the_client(loop_name: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = server_context(TlsSettings(authority.server.certificate, authority.server.key))
 
     async def conversation() -> None:
-        async with open_door(ScriptedCore(), EVERYBODY, context) as shell:
+        async with open_door(ScriptedCore(), ALL_CLIENTS, context) as shell:
             _reader, writer = await shell.connect()
             writer.write(binary(PROXY, TCP4, addresses("192.0.2.7", "198.51.100.1")) + b"AMQP\0\0\x09\x01")
             line = await logged(shell.log)

@@ -147,7 +147,7 @@ def test_a_stranger_who_says_nothing_is_not_waited_for(loop_name: str, monkeypat
     run_on(loop_name, conversation())
 
 
-def test_a_crowd_of_strangers_costs_little_and_keeps_nobody_out_for_long(
+def test_a_crowd_of_strangers_costs_little_and_delays_members_only_briefly(
     loop_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # all of them have come before it ends for the first
@@ -220,7 +220,7 @@ def test_both_ends_of_a_tls_connection_prove_themselves_for_that_connection(
     run_on(loop_name, conversation())
 
 
-def test_a_node_with_a_certificate_nobody_vouches_for_is_refused(
+def test_a_node_with_a_certificate_of_an_unknown_authority_is_refused(
     authority: Authority, loop_name: str, tmp_path: Path
 ) -> None:
     async def conversation() -> None:

@@ -53,7 +53,7 @@ pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 BIG = b"x" * 32 * 1024 * 1024
 
 
-def test_other_nodes_are_told_before_the_disk_and_all_else_stays_in_order(loop_name: str) -> None:
+def test_effects_for_other_nodes_go_before_those_for_the_disk_and_all_else_stays_in_order(loop_name: str) -> None:
     ordered: list[Effect] = [
         AppendRecords(1, [], 1, 0, b"data", True),
         SendBytes(1, b"delivery"),
@@ -74,7 +74,7 @@ def test_other_nodes_are_told_before_the_disk_and_all_else_stays_in_order(loop_n
     run_on(loop_name, conversation())
 
 
-def test_what_happens_before_the_turn_is_one_call_of_the_core(loop_name: str) -> None:
+def test_events_before_the_turn_are_one_call_of_the_core(loop_name: str) -> None:
     async def conversation() -> None:
         shell = Shell(ScriptedCore())
         events = [StopRequested(), BytesReceived(1, b"a"), BytesReceived(2, b"b")]

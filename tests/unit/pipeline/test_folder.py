@@ -47,7 +47,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     assert folder.read_text("note") == "old"
 
 
-def test_what_is_not_there_is_deleted_already(tmp_path: Path) -> None:
+def test_deleting_a_missing_file_succeeds(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path)).child("inner")
     folder.put_text("one", "1")
     folder.child("deep").put_text("two", "2")
@@ -64,7 +64,7 @@ def test_a_name_that_spark_would_take_for_a_pattern_is_refused() -> None:
         Folder("lake*")
 
 
-def test_what_is_not_json_is_said_to_be_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_json_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "lake.json").write_text("{")
     with pytest.raises(PipelineError, match=r"lake\.json is not JSON"):
         Folder(str(tmp_path)).read_json("lake.json")

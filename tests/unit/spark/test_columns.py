@@ -13,7 +13,7 @@ def options() -> WriteOptions:
     return write_options({"url": "amqp://localhost", "routingKey": "k"})
 
 
-def test_what_was_read_can_be_written(options: WriteOptions) -> None:
+def test_columns_that_were_read_can_be_written(options: WriteOptions) -> None:
     columns = {name: kind.replace(", ", ",").replace(": ", ":") for name, kind in COLUMNS.items()}
     check_columns(columns, options)
 
@@ -42,7 +42,7 @@ def test_headers_may_have_values_of_many_kinds(options: WriteOptions, kind: str)
         ),
     ],
 )
-def test_what_is_no_message_is_named(options: WriteOptions, columns: dict[str, str], sentence: str) -> None:
+def test_columns_that_make_no_message_are_named(options: WriteOptions, columns: dict[str, str], sentence: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_columns(columns, options)
     assert str(caught.value).startswith(sentence)

@@ -189,7 +189,7 @@ def test_a_row_that_does_not_fit_is_refused(columns: dict[str, Any], sentence: s
         published(encoder(routingKey="k"), **columns)
 
 
-def test_a_row_comes_from_the_same_publisher_among_whichever_others() -> None:
+def test_a_row_has_the_same_publisher_among_any_others() -> None:
     bodies = [b"%d" % number for number in range(300)]
 
     def publishers(numbered: list[bytes], **columns: Any) -> dict[bytes, Any]:

@@ -16,7 +16,7 @@ ROWS = st.lists(st.binary(max_size=2), max_size=30)
 
 
 @given(rows=ROWS, order=st.randoms(use_true_random=False))
-def test_rows_have_the_same_ids_in_whatever_order_they_come(rows: list[bytes], order) -> None:  # type: ignore[no-untyped-def]
+def test_rows_have_the_same_ids_in_any_order(rows: list[bytes], order) -> None:  # type: ignore[no-untyped-def]
     shuffled = rows.copy()
     order.shuffle(shuffled)
     there = sorted(zip(rows, RowIds("7-").of(rows), strict=True))
@@ -50,6 +50,6 @@ def test_a_million_ids_are_shared_out_so_that_the_broker_remembers_those_of_each
     assert len(set(TaskPublisher("query/1").names())) == SHARES
 
 
-def test_a_row_has_the_same_share_whatever_comes_before_it() -> None:
+def test_a_row_has_the_same_share_behind_any_others() -> None:
     ids = [b"%d" % number for number in range(100)]
     assert shares_of(ids[::-1]) == shares_of(ids)[::-1]

@@ -28,7 +28,7 @@ def put(home: Path, *lines: str) -> None:
         ('openjdk version "25-ea" 2025-09-16', 25),
     ],
 )
-def test_a_java_that_will_do_is_told_by_its_version(home: Path, line: str, version: int) -> None:
+def test_a_suitable_java_is_recognised_by_its_version(home: Path, line: str, version: int) -> None:
     put(home, "Picked up JAVA_TOOL_OPTIONS: -Xmx1g", line)
     assert java_version() == version
 

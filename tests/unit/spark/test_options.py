@@ -31,7 +31,7 @@ def test_headers_are_a_column_on_request() -> None:
     assert "headers" not in read_options({"url": URL, "queue": "q", "includeHeaders": "false"}).columns
 
 
-def test_what_spark_hands_on_of_its_own_is_passed_over() -> None:
+def test_options_that_spark_adds_are_passed_over() -> None:
     assert write_options({"url": URL, "checkpointLocation": "/x", "queryName": "n"}).publisher is None
 
 

@@ -85,7 +85,7 @@ def test_a_value_is_written_with_its_natural_type(value: object, letter: str) ->
     assert encode_table({"k": value}) == written_by_the_tests({"k": typed})
 
 
-def test_a_long_takes_eight_octets_however_small() -> None:
+def test_every_long_takes_eight_octets() -> None:
     assert encode_table({"count": Long(1)}) == b"\x00\x00\x00\x0f\x05countl" + bytes(7) + b"\x01"
 
 

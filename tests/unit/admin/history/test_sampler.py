@@ -50,7 +50,7 @@ def test_a_late_sample_counts_for_the_time_it_took() -> None:
     assert core.rate("overview", "", "publish") == pytest.approx(100 / 6)
 
 
-def test_what_does_nothing_any_more_has_no_rate() -> None:
+def test_an_idle_object_has_no_rate() -> None:
     core, client = with_queue()
     publish(client, 100)
     core.sample()
@@ -60,7 +60,7 @@ def test_what_does_nothing_any_more_has_no_rate() -> None:
     assert core.rate("overview", "", "publish") == 0.0
 
 
-def test_what_a_new_object_did_it_did_since_the_last_sample() -> None:
+def test_the_counts_of_a_new_object_belong_to_the_last_sample() -> None:
     core = SampledCore()
     core.sample(passes=3)
     client = core.client()
@@ -73,7 +73,7 @@ def test_what_a_new_object_did_it_did_since_the_last_sample() -> None:
     assert core.samples("queue", QUEUE, "publish", LAST_MINUTE)[:3] == [50, 0, 0]
 
 
-def test_taking_is_told_by_kind_and_in_all() -> None:
+def test_deliveries_are_counted_by_kind_and_in_all() -> None:
     core, client = with_queue()
     publish(client, 30)
     core.sample()
@@ -128,7 +128,7 @@ def test_a_queue_made_anew_starts_from_nothing() -> None:
     assert core.samples("queue", QUEUE, "publish", LAST_MINUTE)[:4] == [10, 0, 0, 0]
 
 
-def test_what_is_gone_is_forgotten() -> None:
+def test_samples_of_deleted_objects_are_forgotten() -> None:
     core = SampledCore()
     client = core.client(channels=2)
     client.declare("q", exclusive=True)
@@ -146,7 +146,7 @@ def test_what_is_gone_is_forgotten() -> None:
     assert core.sampler.samples_bytes < kept
 
 
-def test_what_was_there_at_the_start_did_not_happen_just_then() -> None:
+def test_counts_from_before_the_start_make_no_rate() -> None:
     core, client = with_queue()
     publish(client, 500)
     core.sampler.begin()
@@ -249,7 +249,7 @@ def link(own_port: int, sent_bytes: int, received_bytes: int) -> LinkFacts:
     return LinkFacts("warren@other", "127.0.0.1", own_port, "127.0.0.1", 25672, sent_bytes, received_bytes)
 
 
-def test_what_goes_over_links_is_sampled_and_a_link_that_is_made_anew_starts_from_nothing() -> None:
+def test_the_bytes_of_links_are_sampled_and_a_new_link_starts_from_nothing() -> None:
     core = SampledCore()
     core.links = [link(1, 1000, 50)]
     core.sample()
@@ -264,7 +264,7 @@ def test_what_goes_over_links_is_sampled_and_a_link_that_is_made_anew_starts_fro
     assert core.samples("link", core.links[0].key, "send_bytes", SampleSpan(10, 5)) == [500, 0, 0]
 
 
-def test_what_is_begun_anew_has_no_past_and_no_rate() -> None:
+def test_after_a_reset_there_are_no_samples_and_no_rates() -> None:
     core, client = with_queue()
     core.sample()
     publish(client, 100)

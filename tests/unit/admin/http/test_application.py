@@ -105,14 +105,14 @@ def test_a_head_request_gets_no_chunks() -> None:
     assert [message.get("body") for message in asked.sent] == [None, b""]
 
 
-def test_a_defect_is_told_and_answered() -> None:
+def test_a_defect_is_logged_and_answered() -> None:
     asked = Asked()
     asked.ask("/at-once")
     assert asked.log.told == [("http.failed", asked.defect)]
     assert [message.get("status") for message in asked.sent] == [500, None]
 
 
-def test_a_defect_in_an_answer_that_has_begun_is_told_and_the_answer_has_no_end() -> None:
+def test_a_defect_in_an_answer_that_has_begun_is_logged_and_the_answer_has_no_end() -> None:
     asked = Asked()
     with pytest.raises(Defect):
         asked.ask("/midway")

@@ -40,7 +40,7 @@ def test_user_and_password_are_what_stands_before_and_after_the_first_colon(
         (basic(b"no colon"), 400, None),
     ],
 )
-def test_what_is_no_basic_authorization_is_refused_as_rabbitmq_does(
+def test_another_authorization_than_basic_is_refused_as_rabbitmq_does(
     header: str, status: int, reason: str | None
 ) -> None:
     with pytest.raises(HttpFault) as refused:

@@ -83,7 +83,7 @@ def test_nothing_else_can() -> None:
     serving(conversation, LIMITS)
 
 
-def test_who_asks_nothing_is_soon_gone() -> None:
+def test_a_client_that_asks_nothing_is_soon_disconnected() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served):
             assert (await told(await served.connect("127.0.0.9"))).startswith(b"HTTP/1.1 503 ")

@@ -17,7 +17,7 @@ from warren.admin.http.responses import to_json
         {"large": 2**70},
     ],
 )
-def test_what_is_written_is_read_back_as_it_was(value: object) -> None:
+def test_a_written_value_is_read_back_unchanged(value: object) -> None:
     assert json.loads(to_json(value)) == value
 
 

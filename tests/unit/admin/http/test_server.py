@@ -170,7 +170,7 @@ def test_a_head_without_end_is_refused() -> None:
     serving(conversation)
 
 
-def test_one_connection_too_many_is_told_so() -> None:
+def test_one_connection_too_many_is_refused_with_that_reason() -> None:
     async def conversation(served: Served) -> None:
         streams = [await served.connect(f"127.0.0.{1 + number}") for number in range(PATIENCE.connections_max)]
         while served.http.connection_count() < PATIENCE.connections_max:
@@ -220,7 +220,7 @@ def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n"])
-def test_what_is_not_http_is_refused(nonsense: bytes) -> None:
+def test_bytes_that_are_no_http_are_refused(nonsense: bytes) -> None:
     async def conversation(served: Served) -> None:
         streams = await served.connect()
         streams[1].write(nonsense)

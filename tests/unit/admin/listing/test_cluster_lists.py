@@ -157,7 +157,7 @@ def test_a_whole_list_comes_in_pieces_that_are_bounded(kind: str, world: World) 
     assert max(len(peer_query.part.keys) for _, peer_query in around.asked) == 500
 
 
-def test_what_nodes_counted_is_added_in_rows_and_in_the_order() -> None:
+def test_counts_of_nodes_are_added_in_rows_and_in_the_order() -> None:
     things = [Thing("one", "a", 0), Thing("two", "b", 0), Thing("three", "c", 0)]
     counts = {("a", "one"): 4, ("a", "two"): 1, ("b", "two"): 2, ("c", "two"): 3, ("b", "three"): 5, ("b", "one"): 3}
     rows, _ = listing(World(things, counts), "shared", "sort=stats.count&columns=name,stats.count")

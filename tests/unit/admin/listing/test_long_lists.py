@@ -60,7 +60,7 @@ async def test_of_a_cluster_s_long_list_other_nodes_are_asked_as_it_is_read() ->
     assert json.loads(begun + rest) == named([thing.name for thing in world.things])
 
 
-def test_what_has_gone_leaves_no_gap() -> None:
+def test_deleted_rows_leave_no_gap() -> None:
     world = World([Thing(f"t{number:04d}", "b", number) for number in range(3000)])
     listed = {node: world.gathered(node) for node in "ab"}
     around = Around(listed, ())

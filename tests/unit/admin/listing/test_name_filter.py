@@ -25,7 +25,7 @@ def test_an_expression_is_searched_in_any_case(expression: str, found: list[str]
 
 
 @pytest.mark.parametrize("expression", ["[", "(", "*", "a{2,1}", "(?P<n"])
-def test_what_is_no_expression_is_refused(expression: str) -> None:
+def test_a_malformed_expression_is_refused(expression: str) -> None:
     assert matching(expression) is None
 
 

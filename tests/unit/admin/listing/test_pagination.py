@@ -12,7 +12,7 @@ def test_without_a_page_the_whole_list_is_wanted() -> None:
     assert page_query({"page_size": "2", "name": "x", "pagination": "true"}) is None
 
 
-def test_a_page_has_a_hundred_items_unless_told_otherwise() -> None:
+def test_a_page_has_a_hundred_items_by_default() -> None:
     page = page_query({"page": "2"})
     assert page is not None
     assert page.cut(list(range(250))) == list(range(100, 200))

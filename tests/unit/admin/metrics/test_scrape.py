@@ -38,7 +38,7 @@ def test_a_document_is_well_formed(groups: list[MetricGroup]) -> None:
     scraped(SampledCore(), groups).check_form()
 
 
-def test_the_whole_is_told_in_sums() -> None:
+def test_totals_are_exported() -> None:
     told = scraped(busy_core(), WHOLE)
     assert told.value("rabbitmq_queue_messages_ready") == 7
     assert told.value("rabbitmq_queue_messages_unacked") == 4
@@ -59,7 +59,7 @@ def test_the_whole_is_told_in_sums() -> None:
     assert told.types["rabbitmq_alarms_memory_used_watermark"] == "unknown"
 
 
-def test_what_passed_through_the_node_is_told_for_all_time() -> None:
+def test_counters_of_the_node_are_exported_for_all_time() -> None:
     told = scraped(busy_core(), WHOLE)
     assert told.value("rabbitmq_global_messages_received_total", protocol="amqp091") == 14
     assert told.value("rabbitmq_global_messages_received_confirm_total", protocol="amqp091") == 14
@@ -76,7 +76,7 @@ def test_what_passed_through_the_node_is_told_for_all_time() -> None:
     assert told.value(rejected, queue_type="rabbit_classic_queue", dead_letter_strategy="at_most_once") == 0
 
 
-def test_each_object_is_told_of_by_its_labels() -> None:
+def test_each_object_is_exported_with_its_labels() -> None:
     told = scraped(busy_core(), PER_OBJECT)
     assert told.value("rabbitmq_queue_messages_ready", vhost="/", queue="q") == 7
     assert told.value("rabbitmq_queue_messages_ready", vhost="/", queue="empty") == 0
@@ -96,7 +96,7 @@ def test_each_object_is_told_of_by_its_labels() -> None:
     assert told.value("rabbitmq_queues") == 2
 
 
-def test_the_same_is_told_of_objects_and_of_their_sum() -> None:
+def test_objects_and_their_sum_have_the_same_metrics() -> None:
     core = busy_core()
     whole, each = scraped(core, WHOLE), scraped(core, PER_OBJECT)
     # shares cannot be summed, nor can the timestamp of the head
@@ -118,7 +118,7 @@ def test_details_are_what_is_asked_for_under_names_of_their_own() -> None:
     assert others == {"rabbitmq_build_info", "rabbitmq_identity_info"}
 
 
-def test_a_family_that_two_groups_have_is_told_once() -> None:
+def test_a_family_that_two_groups_have_is_exported_once() -> None:
     told = scraped(busy_core(), named(["queue_metrics", "queue_consumer_count"]))
     told.check_form()
     assert told.value("rabbitmq_detailed_queue_consumers", vhost="/", queue="q") == 1
@@ -156,7 +156,7 @@ def test_a_long_document_leaves_in_pieces() -> None:
     assert len(scraped(core, WHOLE).pieces) == 1
 
 
-def test_logins_are_told_by_protocol() -> None:
+def test_logins_are_exported_by_protocol() -> None:
     core = busy_core()
     core.connect().log_in("guest", "wrong")
     core.verify_passwords()

@@ -7,7 +7,7 @@ from warren.broker.queues.queue import Queue
 from warren.wire.methods import BasicGet
 
 
-def test_channels_are_told_apart_with_counts_and_rates() -> None:
+def test_channels_are_listed_apart_with_counts_and_rates() -> None:
     core = SampledCore()
     one, other = core.client(), core.client()
     one.declare("q")

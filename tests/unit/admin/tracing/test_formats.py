@@ -85,7 +85,7 @@ def record_with(key: str, **headers: object) -> TraceRecord:
     return record_of(heard, 0, None)
 
 
-def test_what_became_of_a_delivery_is_told() -> None:
+def test_the_outcome_of_a_delivery_is_written() -> None:
     acked = record_with("ack.tq", redelivered=1)
     found = json.loads(json_of(acked))
     assert (found["type"], found["queue"], found["redelivered"], found["reason"]) == ("acked", "tq", True, "")
@@ -104,7 +104,7 @@ def test_where_a_dead_letter_goes_is_told() -> None:
     assert b'\nQueue:        tq\nReason:       expired\nRouted queues: [<<"grave">>]\n' in text_of(record)
 
 
-def test_who_holds_a_message_of_a_mirrored_queue_is_told() -> None:
+def test_the_holders_of_a_confirmed_message_are_written() -> None:
     record = record_with("confirm.tq", epoch=3, nodes=["a", "b"])
     found = json.loads(json_of(record))
     assert (found["type"], found["queue"], found["epoch"], found["nodes"]) == ("confirmed", "tq", 3, ["a", "b"])

@@ -42,7 +42,7 @@ def test_each_pair_of_something_federated_and_an_upstream_is_a_link() -> None:
     assert (second.home, second.upstream.consumer_tag) == ("n1", "federation-link-up")
 
 
-def test_what_cannot_be_federated_is_not() -> None:
+def test_objects_that_cannot_be_federated_are_left_out() -> None:
     host = FederatedHost(
         exchange(""),
         exchange("hidden", internal=True),

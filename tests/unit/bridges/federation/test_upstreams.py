@@ -85,7 +85,7 @@ def test_an_element_of_a_set_may_say_otherwise_than_its_upstream() -> None:
     assert (found.max_hops, found.exchange) == (5, "renamed")
 
 
-def test_what_a_set_names_and_is_not_there_is_left_out_and_told() -> None:
+def test_a_missing_upstream_of_a_set_is_left_out_and_logged() -> None:
     known = FederationUpstreams([upstream("up")], [upstream_set("both", {"upstream": "up"}, {"upstream": "gone"})])
     federated = exchange(federation_upstream_set="both")
     assert names(known.of(federated)) == ["up"]
@@ -114,9 +114,9 @@ def test_an_upstream_or_a_set_that_does_not_exist_is_told() -> None:
 
 
 def test_nothing_is_missing_where_nothing_is_named() -> None:
-    nobody = FederationUpstreams([], [])
-    assert nobody.missing(exchange(federation_upstream_set="all")) == []
-    assert nobody.missing(exchange(federation_upstream_pattern="x")) == []
+    none = FederationUpstreams([], [])
+    assert none.missing(exchange(federation_upstream_set="all")) == []
+    assert none.missing(exchange(federation_upstream_pattern="x")) == []
 
 
 def test_the_uri_that_is_shown_has_no_password() -> None:

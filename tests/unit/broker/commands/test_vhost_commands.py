@@ -56,7 +56,7 @@ def test_turning_tracing_on_or_off_makes_publishers_look_again(core: Core) -> No
     assert topology.version == before + 1
 
 
-def test_what_is_in_one_virtual_host_is_not_in_another(core: Core) -> None:
+def test_objects_of_one_virtual_host_are_not_in_another(core: Core) -> None:
     here, there = core.client(), core.client(vhost="v")
     here.declare("q")
     there.declare("q")

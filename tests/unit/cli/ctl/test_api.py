@@ -138,7 +138,7 @@ def test_an_answer_that_comes_too_late_is_not_waited_for(capsys: pytest.CaptureF
     ],
     ids=str,
 )
-def test_a_refusal_is_told_in_the_server_s_words(
+def test_a_refusal_is_printed_in_the_servers_words(
     status: int, body: bytes, exit_code: int, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(lambda request: (status, body)) as port:

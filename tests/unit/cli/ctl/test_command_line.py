@@ -65,7 +65,7 @@ def test_after_two_dashes_everything_is_an_argument() -> None:
     ],
     ids=str,
 )
-def test_all_options_that_are_not_understood_are_told_together(words: list[str], complaints: list[str]) -> None:
+def test_all_unknown_options_are_reported_together(words: list[str], complaints: list[str]) -> None:
     with pytest.raises(UsageFailure) as refused:
         line_of(*words).refuse_invalid()
     assert refused.value.exit_code == 64

@@ -18,7 +18,7 @@ def test_a_short_file_is_a_whole_deployment() -> None:
     assert parse_deployment(FILE, "ours.toml") == deployment()
 
 
-def test_what_is_written_is_read_as_the_same() -> None:
+def test_a_written_deployment_is_read_back_unchanged() -> None:
     told = deployment(
         nodes=(
             node(1, ports={"amqp": 5673, "amqps": 5671, "http": 15673, "peer": 25673, "metrics": 9100}),

@@ -45,7 +45,7 @@ def test_a_node_alone_is_no_cluster(tmp_path: Path) -> None:
     assert understood(tmp_path, told, told.nodes[0]).cluster.discovery_nodes == []
 
 
-def test_a_host_of_ipv6_is_told_from_its_port(tmp_path: Path) -> None:
+def test_a_host_of_ipv6_is_separated_from_its_port(tmp_path: Path) -> None:
     odd = BrokerNode("warren@fd00::22", "fd00::22", "disc", {**NODE_PORTS, "peer": 25700})
     told = deployment(nodes=(BrokerNode("warren@fd00::21", "fd00::21", "disc", NODE_PORTS), odd))
     found = understood(tmp_path, told, odd).cluster.discovery_nodes

@@ -37,7 +37,7 @@ CLASSIC = deployment(nodes=(node(1, "ram"), node(2, "ram"), node(3)))
 def test_a_node_that_runs_and_that_balancers_cannot_ask_is_wrong(
     answer: FitnessProbeResult, called_from: str, sentence: str
 ) -> None:
-    """Balancers send it no clients, whatever the cluster reports."""
+    """Balancers send it no clients, also if the cluster reports it as running."""
     level, said = only(findings(seen_nodes=nodes(answer=answer, called_from=called_from), seen_cluster=cluster()))
     assert level == "wrong"
     assert said.startswith("node warren@n2 ")

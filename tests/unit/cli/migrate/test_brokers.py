@@ -102,7 +102,7 @@ def test_unacked_messages_without_consumers_count_only_on_request(said: Said, so
 @pytest.mark.parametrize(
     ("known", "there", "carried"),
     [
-        pytest.param([SHOVEL], 0, False, id="the API is late to tell that nobody is there"),
+        pytest.param([SHOVEL], 0, False, id="the API is late to show that there is no consumer"),
         pytest.param([SHOVEL], 1, True, id="the other one has gone"),
         pytest.param([SHOVEL, OTHER], 2, True, id="both are there"),
         pytest.param([SHOVEL, OTHER], 1, True, id="one has gone and the API does not tell which"),

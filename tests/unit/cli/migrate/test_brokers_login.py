@@ -39,7 +39,7 @@ def test_a_virtual_host_that_is_closed_to_the_user_is_one(monkeypatch: pytest.Mo
     assert PERMIT in refusal(monkeypatch, ConnectionClosed(f"the broker closed the connection: {text}", 530, text))
 
 
-def test_a_login_that_is_refused_is_told_with_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_login_is_reported_with_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
     told = refusal(monkeypatch, LoginRefused("ACCESS_REFUSED"))
     assert told == "RabbitMQ refuses 'carrier' over AMQP: give a user and its password with --amqp"
 

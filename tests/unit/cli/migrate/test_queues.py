@@ -47,14 +47,14 @@ def test_a_stream_is_read_from_its_beginning() -> None:
     assert value["src-consumer-args"] == {"x-warren-migration": True, "x-stream-offset": "first"}
 
 
-def test_a_foreign_shovel_is_told_from_ours() -> None:
+def test_a_foreign_shovel_is_distinguished_from_ours() -> None:
     value = shovel_value(ORDERS, "amqp://old")
     assert is_ours("migrate-orders", value)
     assert not is_ours("migrate-all", value)
     assert not is_ours("migrate-orders", {**value, "dest-exchange": "others"})
 
 
-def test_a_foreign_exchange_is_told_from_ours() -> None:
+def test_a_foreign_exchange_is_distinguished_from_ours() -> None:
     road, queue = {"vhost": "a/b", "name": "migrate-orders"}, ORDERS.queue
     assert with_foreign_exchanges([queue], [{**road, "arguments": {}}]) == [queue]
     assert with_foreign_exchanges([queue], [{**road, "arguments": dict(MARK)}]) == []

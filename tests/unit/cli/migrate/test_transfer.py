@@ -106,7 +106,7 @@ def drained(transfer: Transfer) -> dict[QueueName, QueueAudit]:
     return {audit.queue: audit for audit in transfer.settle()}
 
 
-def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_told_and_the_others_go_on(
+def test_a_queue_that_is_deleted_at_warren_while_it_moves_is_reported_and_the_others_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     source, warren, transfer = half_way()
@@ -155,7 +155,7 @@ def test_while_publishers_go_on_a_queue_that_is_gone_may_come_back() -> None:
     assert source.queues == {ORDERS: 0}
 
 
-def test_a_queue_that_is_deleted_at_rabbitmq_while_it_moves_is_told_and_the_others_go_on(
+def test_a_queue_that_is_deleted_at_rabbitmq_while_it_moves_is_reported_and_the_others_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     source, _, transfer = half_way()

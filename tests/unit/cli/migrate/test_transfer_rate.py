@@ -25,5 +25,5 @@ def test_nothing_is_known_before_there_are_two_points() -> None:
 @pytest.mark.parametrize(
     ("seconds", "words"), [(None, "unknown time"), (12.4, "12 s"), (120, "2 min"), (7300, "2 h 2 min")]
 )
-def test_a_time_is_told_as_it_is_read(seconds: float | None, words: str) -> None:
+def test_a_duration_is_printed_in_words(seconds: float | None, words: str) -> None:
     assert duration_text(seconds) == words

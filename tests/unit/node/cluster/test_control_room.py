@@ -62,17 +62,17 @@ def room(orders: Orders) -> ControlEndpoint:
     return ControlEndpoint(ControlStatus(NAME, STATUS_STOPPED, "it was removed", {"join_cluster": orders.take}), COOKIE)
 
 
-def test_everybody_hears_what_the_node_does_and_who_has_the_cookie_why(room: ControlEndpoint) -> None:
+def test_every_client_sees_the_state_of_the_node_and_those_with_the_cookie_its_reason(room: ControlEndpoint) -> None:
     assert ask(room, "GET", PATH, cookie=b"") == (200, {"node": NAME, "app": "stopped"})
     assert ask(room, "GET", PATH) == (200, {"node": NAME, "app": "stopped", "trouble": "it was removed"})
 
 
-def test_there_is_nobody_for_anything_else(room: ControlEndpoint) -> None:
+def test_other_paths_are_answered_with_app_stopped(room: ControlEndpoint) -> None:
     status, document = ask(room, "GET", "/api/overview", cookie=b"")
     assert (status, document["error"]) == (503, "app_stopped")
 
 
-def test_an_order_is_carried_out_for_whoever_has_the_cookie(room: ControlEndpoint, orders: Orders) -> None:
+def test_an_order_with_the_cookie_is_carried_out(room: ControlEndpoint, orders: Orders) -> None:
     assert ask(room, "POST", f"{PATH}/join_cluster", b'{"node": "warren@two"}') == (204, None)
     status, document = ask(room, "POST", f"{PATH}/join_cluster", b'{"node": "warren@six"}', b"")
     assert (status, document["error"]) == (401, "not_proved")
@@ -91,7 +91,7 @@ def test_an_order_that_is_too_large_is_refused(room: ControlEndpoint) -> None:
     assert (status, document["error"]) == (400, "bad_request")
 
 
-def test_what_is_no_order_is_refused(room: ControlEndpoint) -> None:
+def test_a_malformed_order_is_refused(room: ControlEndpoint) -> None:
     assert ask(room, "POST", f"{PATH}/dance", b"{}")[0] == 400
     assert ask(room, "DELETE", f"{PATH}/join_cluster")[0] == 405
 

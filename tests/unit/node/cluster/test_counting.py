@@ -1,4 +1,4 @@
-"""Which disks of a member are known to be the latest, whatever became of its starts and of what it asked."""
+"""Which disks of a member are known to be the latest, after failed starts and unanswered questions."""
 
 import asyncio
 import shutil
@@ -58,7 +58,7 @@ class Member:
             disk.close()
 
     def starts_in_vain(self) -> None:
-        """It dies before anybody could be asked."""
+        """It dies before it could ask another node."""
         disk = Disk(str(self.data), NAME)
         disk.begin_incarnation()
         disk.close()
@@ -87,7 +87,7 @@ def member(tmp_path: Path) -> Member:
     return made
 
 
-def test_a_disk_goes_on_however_often_its_node_was_started_in_vain(member: Member) -> None:
+def test_a_disk_stays_current_after_failed_starts_of_its_node(member: Member) -> None:
     for _ in range(3):
         member.starts_in_vain()
     member.starts()
@@ -95,9 +95,7 @@ def test_a_disk_goes_on_however_often_its_node_was_started_in_vain(member: Membe
 
 
 @pytest.mark.parametrize("in_vain", [0, 1, 2, 5])
-def test_an_old_state_of_a_disk_stays_one_however_often_its_node_was_started_in_vain(
-    member: Member, in_vain: int
-) -> None:
+def test_an_old_state_of_a_disk_stays_old_after_failed_starts_of_its_node(member: Member, in_vain: int) -> None:
     member.is_backed_up()
     member.starts()
     member.is_restored()
@@ -137,7 +135,7 @@ def test_an_old_state_of_a_disk_goes_on_from_its_first_run_that_was_counted(memb
 
 
 @pytest.mark.parametrize(("backed_up", "trusted"), [(False, True), (True, False)])
-def test_a_disk_that_does_not_tell_what_it_asked_is_known_by_its_starts(
+def test_a_disk_without_a_record_of_its_questions_is_known_by_its_starts(
     member: Member, backed_up: bool, trusted: bool
 ) -> None:
     if backed_up:

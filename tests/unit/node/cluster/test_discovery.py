@@ -19,7 +19,7 @@ def found(settings: ClusterSettings, own_name: str = "warren@cat") -> list[PeerA
     return asyncio.run(discover(settings, own_name))
 
 
-def test_whom_to_join_goes_before_the_list_and_nobody_is_named_twice() -> None:
+def test_the_node_to_join_goes_before_the_list_and_no_node_is_named_twice() -> None:
     assert found(ClusterSettings(join=[BEE], discovery_nodes=NODES)) == [BEE, ANT]
 
 

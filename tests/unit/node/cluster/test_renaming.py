@@ -66,7 +66,9 @@ def renamed(store: PretendStore, patience_s: float = 60.0) -> None:
     assert node_key(OLD) not in store.known
 
 
-def test_a_ring_whose_master_was_killed_is_told_when_its_lease_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_set_whose_master_was_killed_is_reported_when_its_lease_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(stopped_member, "RENAME_PAUSE_S", 0.0)
     queue = queue_of(ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)]))
     alive = LivenessDefinition(MASTER, 9)
@@ -85,20 +87,20 @@ def test_a_master_that_lives_is_waited_for_until_it_counts_on_the_node_no_more(m
     assert (store.replica_set(queue_of(alone)), store.looks) == (alone, 5)
 
 
-def test_nobody_is_waited_for_who_does_not_count_on_the_node() -> None:
+def test_nodes_that_do_not_depend_on_the_node_are_not_waited_for() -> None:
     replica_set = ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9)])
     store = PretendStore(queue_of(replica_set), LivenessDefinition(MASTER, 9))
     renamed(store)
     assert (store.replica_set(queue_of(replica_set)), store.looks) == (replica_set, 3)
 
 
-def test_nobody_is_waited_for_without_end() -> None:
+def test_no_node_is_waited_for_without_end() -> None:
     replica_set = ReplicaSet(3, MASTER, [MASTER, OLD], [(MASTER, 9), (OLD, 4)])
     store = PretendStore(queue_of(replica_set), LivenessDefinition(MASTER, 9))
     renamed(store, patience_s=0.0)
     assert store.replica_set(queue_of(replica_set)) == replica_set
 
 
-def test_whoever_waits_for_a_death_to_be_told_waits_longer_than_a_silent_node_is_taken_to_live() -> None:
+def test_the_wait_for_the_report_of_a_death_is_longer_than_a_silent_node_is_taken_to_live() -> None:
     patience = signature(rename_in_store).parameters["patience_s"].default
     assert patience == metadata_store.DEATH_NOTICE_S > metadata_store.MEMBER_LEASE_S

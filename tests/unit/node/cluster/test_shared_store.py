@@ -1,4 +1,4 @@
-"""A member says that it lives once, however often it has to ask for that, and not when it rests."""
+"""A member announces itself once, also after repeated requests, and not when it rests."""
 
 from pathlib import Path
 from typing import Any, cast

@@ -26,7 +26,7 @@ def read(tmp_path: Path) -> Read:
     return settings
 
 
-def test_a_node_that_was_told_nothing_has_the_usual_port_and_a_cookie_in_its_data(read: Read) -> None:
+def test_a_node_has_by_default_the_usual_port_and_a_cookie_in_its_data(read: Read) -> None:
     settings = read(data="burrow")
     assert settings == ClusterSettings(cookie_file="burrow/cookie")
     assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("", 25672), False)
@@ -37,7 +37,7 @@ def test_the_flag_says_where_to_listen(read: Read) -> None:
     assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("127.0.0.1", 25700), True)
 
 
-def test_whoever_lets_amqp_pick_a_port_gets_a_free_one_for_nodes_too(read: Read) -> None:
+def test_with_a_free_port_for_amqp_the_port_for_nodes_is_free_too(read: Read) -> None:
     settings = read(amqp="127.0.0.1:0")
     assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("127.0.0.1", 0), False)
     assert read(amqp="127.0.0.1:5673").peer_listener == ListenAddress("", 25672)
@@ -129,7 +129,7 @@ def test_pausing_is_also_called_pause(read: Read) -> None:
         ("cluster.cookie = sesame", "cluster.cookie must have 16 characters or more"),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(read: Read, text: str, sentence: str) -> None:
+def test_contradicting_settings_are_one_sentence(read: Read, text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         read(text)
     assert str(refusal.value).endswith(sentence)
@@ -144,7 +144,7 @@ def test_a_cookie_is_not_shown(read: Read) -> None:
     assert "sesame" not in str(refusal.value)
 
 
-def test_etcd_listens_above_the_node_unless_told_otherwise(read: Read) -> None:
+def test_etcd_listens_above_the_node_by_default(read: Read) -> None:
     etcd = read().etcd
     assert etcd.listens(PeerAddress("hare", 25672)) == ("hare", 26672, 27672)
     assert etcd.listens(PeerAddress("hare", 64000)) == ("hare", 65000, 0)

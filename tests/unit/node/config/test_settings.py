@@ -183,7 +183,7 @@ def test_how_mirrors_catch_up_has_rabbitmqs_keys(read: Read) -> None:
         read("mirroring_sync_batch_size = 0")
 
 
-def test_where_queues_live_is_told_to_the_core(read: Read) -> None:
+def test_the_core_gets_the_setting_for_the_place_of_queues(read: Read) -> None:
     assert broker_of(read(), "queue_master_locator") == "client-local"
     assert broker_of(read("queue_master_locator = min-masters"), "queue_master_locator") == "min-masters"
 
@@ -268,6 +268,6 @@ def test_a_key_either_acts_or_is_without_effect() -> None:
     assert set(SUPPORTED_KEYS) & IGNORED_KEYS == set()
 
 
-def test_data_is_kept_in_var_unless_told_otherwise(read: Read) -> None:
+def test_data_is_kept_in_var_by_default(read: Read) -> None:
     assert read().data_dir == "var"
     assert read(data="elsewhere").data_dir == "elsewhere"

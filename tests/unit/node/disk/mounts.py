@@ -27,7 +27,7 @@ def run_in_namespace(mount_point: Path, options: str, script: str) -> str:
 
 
 def unshare() -> list[str]:
-    """Anybody may mount in a user namespace where there are any; elsewhere root may without."""
+    """Any user may mount in a user namespace, where the system has them; elsewhere root may mount without."""
     as_anybody = ["unshare", "--map-root-user", "--mount"]
     allowed = subprocess.run([*as_anybody, "true"], capture_output=True, timeout=DEADLINE_S).returncode == 0
     return as_anybody if allowed else ["unshare", "--mount"]

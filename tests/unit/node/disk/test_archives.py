@@ -57,7 +57,7 @@ def rig(tmp_path: Path) -> Rig:
     return Rig(tmp_path)
 
 
-def test_what_is_written_is_found_and_read(rig: Rig) -> None:
+def test_written_chunks_are_found_and_read(rig: Rig) -> None:
     rig.write(1, 1, 0, b"abc")
     rig.write(2, 1, 3, b"def")
     rig.write(3, 2, 0, b"ghi")
@@ -69,14 +69,14 @@ def test_what_is_written_is_found_and_read(rig: Rig) -> None:
     rig.close()
 
 
-def test_what_was_there_behind_a_piece_is_gone(rig: Rig) -> None:
+def test_bytes_behind_a_written_piece_are_gone(rig: Rig) -> None:
     rig.write(1, 1, 0, b"abcdefgh")
     rig.write(2, 1, 2, b"X")
     assert FoundArchives(str(rig.streams)).read(5, 1, 0, 99) == b"abX"
     rig.close()
 
 
-def test_what_is_not_there_is_told(rig: Rig) -> None:
+def test_missing_bytes_and_files_are_reported(rig: Rig) -> None:
     rig.write(1, 1, 0, b"abc")
     assert rig.read(1, 0, 4).error == "segment 1 of the stream: it ends at byte 3, before 4"
     assert rig.read(2, 0, 1).error == "segment 2 of the stream: No such file or directory"
@@ -114,7 +114,7 @@ def test_a_lack_of_room_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch)
     rig.close()
 
 
-def test_what_is_deleted_makes_room_for_what_waits(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_makes_room_for_waiting_writes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(descriptor: int, data: bytes, offset: int) -> None:
         if FoundArchives(str(rig.streams)).segments(5)[0] == 1:
             raise OSError(28, "No space left on device")

@@ -49,7 +49,7 @@ def test_a_directory_that_is_absent_is_made_with_its_parents(tmp_path: Path, bel
 
 
 @pytest.mark.parametrize("left_over", [[], ["LOCK"], ["LOCK", "NODE.new"], ["lost+found"], ["cookie"]])
-def test_an_empty_directory_becomes_ours_whatever_an_interrupted_start_or_an_operator_left(
+def test_a_directory_with_leftovers_of_an_interrupted_start_or_an_operator_becomes_ours(
     tmp_path: Path, left_over: list[str]
 ) -> None:
     for name in left_over:
@@ -129,7 +129,7 @@ def test_a_directory_in_use_is_refused_with_the_pid_of_its_user(tmp_path: Path) 
     DataDirectory(str(tmp_path), NAME).close()
 
 
-def test_the_lock_goes_with_its_process_however_it_ends(tmp_path: Path) -> None:
+def test_the_lock_goes_with_its_process_at_every_kind_of_end(tmp_path: Path) -> None:
     hold = (
         f"import sys, time; from warren.node.disk.directory import DataDirectory;"
         f"held = DataDirectory({str(tmp_path)!r}, {NAME!r}); print('held', flush=True); sys.stdin.read()"

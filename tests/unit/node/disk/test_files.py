@@ -52,7 +52,7 @@ def test_files_of_others_are_named_and_left_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(strangers)
 
 
-def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "000000000001.seg").mkdir()
     files = FoundJournalFiles(str(tmp_path))
     with pytest.raises(StoreError) as refused:

@@ -101,7 +101,7 @@ rig.close()
     assert printed.splitlines() == ["[(3, 3)]"]
 
 
-def test_the_spare_is_given_up_before_anybody_has_to_wait(tmp_path: Path) -> None:
+def test_the_spare_is_given_up_before_a_write_has_to_wait(tmp_path: Path) -> None:
     printed = run_on_small_disk(
         tmp_path,
         """

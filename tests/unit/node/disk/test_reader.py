@@ -124,7 +124,7 @@ def test_an_index_that_is_none_is_an_answer_with_a_reason(rig: ReaderRig) -> Non
     assert rig.index_read(2, 1).error == "000000000002.idx: No such file or directory"
 
 
-def test_few_files_stay_open_however_many_are_read(rig: ReaderRig) -> None:
+def test_few_files_stay_open_although_many_are_read(rig: ReaderRig) -> None:
     count = OPEN_FILES_MAX + 5
     for number in range(1, count + 1):
         rig.segment(number, bytes([number]))

@@ -1,4 +1,4 @@
-"""Everything a node keeps goes at once, however often that is interrupted."""
+"""All data of a node is removed at once, also after interruptions."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def fill(data: Path) -> None:
     (data / "etcd-identity").mkdir()
 
 
-def test_what_is_left_is_the_directory_of_a_node_that_has_nothing(tmp_path: Path) -> None:
+def test_after_a_reset_the_directory_is_that_of_a_node_without_data(tmp_path: Path) -> None:
     fill(tmp_path)
     directory = DataDirectory(str(tmp_path), NAME)
     directory.delete_everything()

@@ -102,7 +102,7 @@ def await_rest(writer: JournalWriterThread) -> None:
 
 @pytest.fixture
 def no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread flushes nothing that nobody waits for, however slowly a test goes on."""
+    """The thread flushes no batch without waiters, even in a slow test."""
     monkeypatch.setattr("warren.node.disk.journal_writer.FLUSH_WITHIN_S", 10 * DEADLINE_S)
 
 
@@ -139,8 +139,8 @@ def test_a_batch_that_may_be_waited_for_is_written_before_the_loop_goes_round(ri
     assert rig.flush.by_loop == [False]
 
 
-def test_what_was_written_ahead_is_not_written_again(rig: Rig) -> None:
-    """Whoever flushes it: the loop, the thread, or the thread at its deadline for what came before."""
+def test_records_written_ahead_are_not_written_again(rig: Rig) -> None:
+    """Flushed by the loop, by the thread, or by the thread at its deadline for an earlier batch."""
     written = rig.writing.io.writes
     for batch_no, is_due in ((2, False), (3, True)):
         rig.turns.is_due = is_due
@@ -177,8 +177,8 @@ def test_the_thread_goes_on_where_the_loop_left_off(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("no_deadline")
-def test_what_the_thread_has_written_is_flushed_along(rig: Rig) -> None:
-    """A batch that nobody waits for, then one that somebody does: one flush, and none is left for the deadline."""
+def test_records_that_the_thread_has_written_are_flushed_along(rig: Rig) -> None:
+    """A batch without waiters, then one with a waiter: one flush, and none is left for the deadline."""
     rig.shortcut.order(store(2, b"ack", 4, flush=False))
     report = rig.writing.reports.get(timeout=DEADLINE_S)
     assert isinstance(report, FlushCompleted)
@@ -226,7 +226,7 @@ def test_a_loop_that_found_the_disk_slow_does_not_wait_for_it_again(rig: Rig) ->
     ],
     ids=["large", "nobody waits", "metadata", "new segment"],
 )
-def test_what_takes_more_than_a_small_flush_is_the_threads(rig: Rig, batch: AppendRecords) -> None:
+def test_a_batch_that_takes_more_than_a_small_flush_goes_to_the_thread(rig: Rig, batch: AppendRecords) -> None:
     rig.shortcut.order(batch)
     rig.go_round(2)
     rig.writing.stored(2)
@@ -268,7 +268,7 @@ def test_a_batch_does_not_overtake_those_the_thread_has(rig: Rig) -> None:
 
 def test_a_batch_that_is_held_goes_before_the_next_order(rig: Rig) -> None:
     """A turn with two batches, or one that ends a segment: nothing is left behind."""
-    # the thread comes to no rest before the last of them, however long that takes to come
+    # the thread does not rest before the last of them has come
     rig.flush.let_go.clear()
     rig.shortcut.order(store(2, b"one", 4))
     for effect in (
@@ -354,7 +354,7 @@ rig.close()
 
 
 @pytest.mark.parametrize("loop_name", ["uvloop", "asyncio"])
-def test_what_a_turn_sends_is_out_before_the_loop_waits_for_the_disk(loop_name: str, tmp_path: Path) -> None:
+def test_the_bytes_of_a_turn_are_sent_before_the_loop_waits_for_the_disk(loop_name: str, tmp_path: Path) -> None:
     """The flush begins only when the client has what the same turn sent; it would wait for ever otherwise."""
     arrived = threading.Event()
 

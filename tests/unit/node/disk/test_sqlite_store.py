@@ -45,7 +45,7 @@ def reopened(store: SqliteStore, path: Path) -> SqliteStore:
 
 
 def refusal(path: Path) -> str:
-    """The sentence of the `ConfigError`; and whatever is in the directory is as it was."""
+    """The sentence of the `ConfigError`; and the directory is unchanged."""
     before = contents(path.parent)
     with pytest.raises(ConfigError) as refused:
         SqliteStore(str(path))
@@ -62,7 +62,7 @@ def test_a_new_file_is_empty_and_at_revision_zero(store: SqliteStore, path: Path
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["metadata.db", "metadata.db-wal"]
 
 
-def test_what_was_applied_is_there_when_the_file_is_opened_again(store: SqliteStore, path: Path) -> None:
+def test_applied_changes_are_there_when_the_file_is_opened_again(store: SqliteStore, path: Path) -> None:
     store.apply([MetadataChange(1, "a", b"1"), MetadataChange(2, "b", b"\0\xff"), MetadataChange(3, "a", None)])
     store.apply([MetadataChange(4, "c", b"")])
     store = reopened(store, path)
@@ -135,7 +135,7 @@ def test_a_file_that_is_open_elsewhere_is_refused(store: SqliteStore, path: Path
     assert f"ConfigError: {path} is in use by another process" in other.stderr
 
 
-def test_every_change_that_was_told_of_survives_the_kill_of_its_writer(path: Path) -> None:
+def test_every_reported_change_survives_the_kill_of_its_writer(path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ENDLESS_WRITER, path], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         told = [int(writer.stdout.readline()) for _ in range(700)]
@@ -212,7 +212,7 @@ def test_a_file_that_went_missing_beside_its_log_is_not_made_anew(store: SqliteS
         SqliteStore(str(path))
 
 
-def test_what_a_crash_left_of_a_file_in_the_making_is_no_hindrance(path: Path) -> None:
+def test_an_unfinished_file_of_a_crash_is_no_hindrance(path: Path) -> None:
     for name in ("metadata.db.new", "metadata.db.new-wal"):
         (path.parent / name).write_bytes(b"half a file")
     store = SqliteStore(str(path))

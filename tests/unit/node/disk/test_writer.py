@@ -237,7 +237,7 @@ def test_a_segment_of_an_earlier_run_gives_back_its_room_when_it_is_sealed(tmp_p
     rig.close()
 
 
-def test_what_came_before_a_checkpoint_is_flushed_before_it_is_there(tmp_path: Path) -> None:
+def test_records_before_a_checkpoint_are_flushed_before_it_is_there(tmp_path: Path) -> None:
     checkpoints: list[bool] = []
     journal = tmp_path / "journal"
 

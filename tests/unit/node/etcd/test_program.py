@@ -34,12 +34,12 @@ def test_other_versions_are_refused_with_a_sentence(told: str, sentence: str) ->
     assert sentence in str(refused.value)
 
 
-def test_a_host_that_nobody_knows_is_named() -> None:
+def test_an_unknown_host_is_named() -> None:
     with pytest.raises(ConfigError, match=r"the host nowhere\.invalid, where etcd is to listen, is not known"):
         program.free_port("nowhere.invalid")
 
 
-def test_a_port_that_somebody_listens_on_is_named() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StoreError, match=f"cannot listen on port {port} of 127.0.0.1 .Address already in use.;"):
@@ -47,7 +47,7 @@ def test_a_port_that_somebody_listens_on_is_named() -> None:
     assert program.free_port("127.0.0.1", port) == port
 
 
-def test_names_are_told_to_others_and_addresses_are_listened_at() -> None:
+def test_names_are_advertised_and_addresses_are_listened_at() -> None:
     settings = EtcdMemberSettings("/var/lib/warren/etcd", "warren@a", "c", "localhost")
     given = program.member_arguments(settings, "localhost:1", "localhost:2", "", "existing")
     assert "--advertise-client-urls=http://localhost:1" in given

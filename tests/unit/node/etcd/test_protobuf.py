@@ -49,14 +49,14 @@ def test_a_field_that_is_missing_has_its_default() -> None:
     assert empty.message(1).number(1) == 0
 
 
-def test_fields_that_nobody_asks_for_are_passed_over() -> None:
+def test_unknown_fields_are_passed_over() -> None:
     eight_octets, four_octets = b"\x09" + bytes(8), b"\x15" + bytes(4)
     read = ProtobufMessage(eight_octets + four_octets + encode_number(3, 7) + encode_text(4, "x") + encode_number(5, 8))
     assert (read.number(3), read.number(5)) == (7, 8)
 
 
 @pytest.mark.parametrize("data", [b"\x08", b"\x08\xff", b"\x0a\x05ab", b"\x0b", b"\x08" + b"\xff" * 11])
-def test_what_is_cut_short_or_no_message_is_refused(data: bytes) -> None:
+def test_truncated_and_malformed_messages_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         ProtobufMessage(data)
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is given up because the machine is busy."""
+    """No node is given up because the machine is busy."""
     monkeypatch.setattr(requests, "ANSWER_PATIENCE_S", DEADLINE_S)
 
 
@@ -42,7 +42,7 @@ def test_one_conversation_serves_many_questions_and_several_at_once_have_several
         all_there = asyncio.Event()
 
         async def together(question: bytes) -> bytes:
-            """Nobody is answered before there are as many as there may be, and then one more has time to come."""
+            """No question is answered before there are as many as allowed, and one more has time to come."""
             nonlocal open_now, most
             open_now += 1
             most = max(most, open_now)
@@ -67,7 +67,7 @@ def test_one_conversation_serves_many_questions_and_several_at_once_have_several
     run_on(loop_name, conversation())
 
 
-def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
+def test_a_node_that_takes_too_long_is_given_up_and_asked_again_later(
     loop_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def conversation() -> None:
@@ -90,7 +90,7 @@ def test_whoever_takes_too_long_is_given_up_and_asked_again_later(
     run_on(loop_name, conversation())
 
 
-def test_an_idle_conversation_ends_and_nobody_notices(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_conversation_ends_unnoticed(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def tire(question: bytes) -> bytes:
         # not before: a conversation in which nothing was asked yet may have to wait for the question
         monkeypatch.setattr(requests, "IDLE_S", 0.05)
@@ -121,7 +121,7 @@ def test_an_answer_that_is_too_long_is_none(loop_name: str, monkeypatch: pytest.
     run_on(loop_name, conversation())
 
 
-def test_nobody_is_answered_who_is_no_member_or_comes_too_early(loop_name: str) -> None:
+def test_early_questions_and_those_to_strangers_fail(loop_name: str) -> None:
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
         async with burrow(ant, bee):
@@ -145,7 +145,7 @@ def test_a_stranger_with_the_cookie_is_not_answered(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_links_are_told_with_their_addresses_and_what_went_over_them(loop_name: str) -> None:
+def test_links_are_listed_with_their_addresses_and_bytes(loop_name: str) -> None:
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {})
         async with burrow(ant, bee):

@@ -1,6 +1,6 @@
 """What becomes of a dialled socket's descriptor: one owner closes it, once.
 
-A number that is closed twice may be somebody else's the second time, a journal's for one.
+A number that is closed twice may belong to another file the second time, to a journal for one.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def dialling_greeting() -> PeerHandshake:
     return PeerHandshake(asyncio.get_running_loop(), hello, taken)
 
 
-async def owned_by_nobody_else(number: int) -> None:
+async def not_reused(number: int) -> None:
     """The loop has closed it: the number can be had again."""
     while True:
         try:
@@ -67,11 +67,11 @@ def test_a_socket_whose_peer_hung_up_does_not_keep_a_number_that_the_loop_closed
         except (OSError, HandshakeBroken):
             pass
         else:
-            raise AssertionError("somebody answered")
+            raise AssertionError("a node answered")
         finally:
             greeting.abort()
         async with asyncio.timeout(DEADLINE_S):
-            await owned_by_nobody_else(number)
+            await not_reused(number)
         assert dialled.fileno() == -1
 
     run_on(loop_name, conversation())
@@ -86,7 +86,7 @@ def test_a_socket_that_was_handed_over_is_closed_with_its_transport(loop_name: s
         assert os.fstat(number)
         greeting.abort()
         async with asyncio.timeout(DEADLINE_S):
-            await owned_by_nobody_else(number)
+            await not_reused(number)
         assert dialled.fileno() == -1
         accepted.close()
 

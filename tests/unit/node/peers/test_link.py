@@ -1,4 +1,4 @@
-"""One link's frames, however the stream is cut, without a socket."""
+"""One link's frames, with the stream cut anywhere, without a socket."""
 
 import asyncio
 from typing import Any
@@ -52,7 +52,7 @@ FRAMES = st.lists(
 
 
 @given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
-def test_the_cores_bytes_come_whole_however_the_stream_is_cut(
+def test_the_cores_bytes_come_whole_with_the_stream_cut_anywhere(
     frames: list[tuple[bytes, bytes]], cuts: list[int]
 ) -> None:
     stream = b"".join(wire for _, wire in frames)
@@ -98,7 +98,7 @@ def test_a_read_that_begins_with_the_head_of_a_frame_is_handed_on_as_it_is() -> 
     assert ears.heard() == b"x" * (262_144 - 5)
 
 
-def test_what_is_sent_is_what_is_read() -> None:
+def test_sent_frames_are_read_unchanged() -> None:
     sender, reader = Ears(), Ears()
     for piece in (b"one", b"", b"three"):
         sender.link.send((piece,))
@@ -107,7 +107,7 @@ def test_what_is_sent_is_what_is_read() -> None:
     assert (sender.link.sent_bytes, reader.link.received_bytes) == (8, 18)
 
 
-def test_what_came_before_a_goodbye_is_heard_and_nothing_behind_it() -> None:
+def test_frames_before_a_goodbye_are_heard_and_none_behind_it() -> None:
     ears = Ears()
     ears.link.data_received(frame(DATA, b"last") + frame(GOODBYE, b"so long") + frame(DATA, b"after"))
     ears.link.data_received(frame(DATA, b"later"))
@@ -122,7 +122,7 @@ def test_a_goodbye_without_end_is_no_goodbye() -> None:
     assert ears.ends == ["it sent an invalid frame"]
 
 
-def test_the_end_is_told_once() -> None:
+def test_the_end_is_reported_once() -> None:
     ears = Ears()
     ears.link.end("enough")
     ears.link.end("enough again")

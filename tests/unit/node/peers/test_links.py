@@ -53,7 +53,7 @@ def test_bytes_come_whole_and_in_order_both_ways(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_a_full_buffer_is_told_and_its_draining_too(loop_name: str) -> None:
+def test_a_full_buffer_and_its_draining_are_reported(loop_name: str) -> None:
     flood = b"x" * (WRITE_HIGH_WATER_BYTES + 32 * 1024 * 1024)
 
     def pour(event: Event) -> list[Effect]:
@@ -109,7 +109,7 @@ def test_silence_ends_a_link_within_the_setting_and_it_comes_back(loop_name: str
                 await bee.core.until(bee.losses)
             # the setting, and as much again for a loop that runs late
             assert rounds[0] < 20
-            # whoever notices first knocks anew, and the other may hear that before it notices
+            # the first node to notice connects anew, and the other may hear that before it notices
             reasons = [peer.losses()[0].reason for peer in (ant, bee)]
             assert "it was silent for 1 s" in reasons
             assert set(reasons) <= {"it was silent for 1 s", "it knocked, without a link"}
@@ -122,7 +122,7 @@ def test_silence_ends_a_link_within_the_setting_and_it_comes_back(loop_name: str
 
 
 @pytest.mark.parametrize("survivor", ["warren@ant", "warren@bee"])
-def test_the_end_of_a_process_is_told_at_once_and_then_proved(survivor: str, loop_name: str) -> None:
+def test_the_end_of_a_process_is_reported_at_once_and_then_proved(survivor: str, loop_name: str) -> None:
     async def conversation() -> None:
         peers = [Peer("warren@ant", {}), Peer("warren@bee", {})]
         alive, dead = sorted(peers, key=lambda peer: peer.name != survivor)
@@ -145,7 +145,7 @@ def test_a_socket_that_closes_ends_the_link_at_once_and_it_comes_back(loop_name:
         async with burrow(ant, bee):
             await ant.connected_to(bee)
             await bee.connected_to(ant)
-            bee.links.links["warren@ant"].end("no reason that anybody is told")
+            bee.links.links["warren@ant"].end("a reason that is not sent")
             await ant.connected_to(bee, times=2)
             await bee.connected_to(ant, times=2)
             assert [loss.refused for loss in ant.losses()] == [False]
@@ -157,7 +157,7 @@ def test_a_socket_that_closes_ends_the_link_at_once_and_it_comes_back(loop_name:
 def test_a_node_that_comes_back_has_its_links_at_once(
     returning: str, loop_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever dials: the other side may be in the longest of its pauses, and must not wait for its end."""
+    """For either dialling side: the other may be in its longest pause, and must not wait for its end."""
     monkeypatch.setattr(connections, "PAUSE_MIN_S", 600.0)
 
     async def conversation() -> None:
@@ -189,11 +189,11 @@ def test_a_dropped_node_hears_why_and_is_dialled_again(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_what_is_sent_to_nobody_is_dropped(loop_name: str) -> None:
+def test_bytes_to_an_unconnected_node_are_dropped(loop_name: str) -> None:
     async def conversation() -> None:
         ant = Peer("warren@ant", {})
         async with burrow(ant):
-            ant.shell.order(SendToPeer("warren@bee", b"anybody there?"))
+            ant.shell.order(SendToPeer("warren@bee", b"are you there?"))
             await ant.core.until(lambda: ant.core.turns)
             assert ant.shell.stops == []
 
@@ -216,7 +216,7 @@ def test_a_link_ends_when_its_node_is_no_longer_a_member(loop_name: str) -> None
     run_on(loop_name, conversation())
 
 
-def test_a_member_without_an_address_keeps_nobody_from_the_others(loop_name: str) -> None:
+def test_a_member_without_an_address_does_not_keep_the_others_from_linking(loop_name: str) -> None:
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {"warren@cat": ""}), Peer("warren@bee", {})
         ant.links.members_changed()
@@ -273,7 +273,7 @@ async def replaced(peer: Peer, reason: str) -> None:
     assert peer.connections() == [("warren@ant", 1), ("warren@ant", 2)]
 
 
-def test_somebody_who_wants_to_join_is_answered(loop_name: str) -> None:
+def test_a_node_that_wants_to_join_is_answered(loop_name: str) -> None:
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {}, cluster_id="")
         async with burrow(ant), burrow(bee):
@@ -285,7 +285,7 @@ def test_somebody_who_wants_to_join_is_answered(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_somebody_who_wants_to_join_without_the_cookie_is_told_so(loop_name: str) -> None:
+def test_a_node_that_wants_to_join_without_the_cookie_is_refused_with_that_reason(loop_name: str) -> None:
     async def conversation() -> None:
         ant, bee = Peer("warren@ant", {}), Peer("warren@bee", {}, cookie=COOKIE + b"!")
         async with burrow(ant), burrow(bee):

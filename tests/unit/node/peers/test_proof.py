@@ -1,4 +1,4 @@
-"""Whoever gives orders to a node without users proves that it has the cookie, for this order, this node, and once."""
+"""Orders to a node without users need a proof of the cookie, valid for this order, this node, and once."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_proof_is_believed_once() -> None:
     assert verifier.objection(proof(number=2), *ORDER) == ""
 
 
-def test_a_proof_cannot_be_used_again_while_it_is_fresh_however_long_the_node_waits() -> None:
+def test_a_fresh_proof_cannot_be_used_again_also_after_a_long_wait_of_the_node() -> None:
     clock = Clock()
     verifier = CookieProofVerifier(COOKIE, clock)
     early = proof(time_s=NOW_S + COOKIE_PROOF_VALID_S)
@@ -65,6 +65,6 @@ def test_another_cookie_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Basic Z3Vlc3Q6Z3Vlc3Q=", proof().upper(), proof() + " "])
-def test_what_is_no_proof_is_asked_for_one(text: str) -> None:
+def test_a_malformed_proof_is_answered_with_a_demand_for_one(text: str) -> None:
     objection = CookieProofVerifier(COOKIE, Clock()).objection(text, *ORDER)
     assert objection == "a caller must prove that it has the cookie of this node"

@@ -16,7 +16,7 @@ def _queue(**fields: Any) -> QueueCounters:
     return found
 
 
-def test_what_the_api_answers_is_read() -> None:
+def test_the_answer_of_the_api_is_read() -> None:
     counted = {"publish": 10, "deliver_get": 9, "ack": 8, "publish_details": {"rate": 0.0}}
     found = _queue(messages=5, messages_ready=2, message_stats=counted, type="classic")
     assert found == QueueCounters("/", "orders", False, False, 2, 10, 9, 8)

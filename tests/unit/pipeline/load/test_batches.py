@@ -37,7 +37,7 @@ def test_a_record_that_fills_a_message_is_sent_and_one_byte_more_is_not() -> Non
     ]
 
 
-def test_every_record_is_in_one_message_in_order_whatever_their_sizes() -> None:
+def test_every_record_of_any_size_is_in_one_message_in_order() -> None:
     chance = random.Random(3)
     records = [
         Record(place, json.dumps({"n": place, "x": "y" * chance.randrange(200)}).encode()) for place in range(2000)

@@ -189,7 +189,7 @@ def test_the_routing_key_comes_from_a_column(tmp_path: Path) -> None:
         ("a.txt", b"", {}, "is of no kind that can be loaded"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_sentence(
+def test_a_fault_of_a_file_is_one_sentence(
     tmp_path: Path, name: str, content: bytes, shape: dict[str, str], sentence: str
 ) -> None:
     (tmp_path / name).write_bytes(content)

@@ -31,7 +31,7 @@ def settings(folder: Path, url: str = "amqp://localhost", **shape: Any) -> LoadS
         ({"routing_key": "a", "url": "http://localhost"}, "the URL of the broker"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, given: dict[str, Any], sentence: str) -> None:
+def test_contradicting_settings_are_refused(tmp_path: Path, given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PipelineError, match=sentence.replace("(", r"\(")):
         settings(tmp_path, **given)
 

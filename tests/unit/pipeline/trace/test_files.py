@@ -1,4 +1,4 @@
-"""Trace files in micro-batches: every line once, whatever the trace does in between; without Spark."""
+"""Trace files in micro-batches: every line once, while the trace goes on; without Spark."""
 
 import json
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_a_limit_cuts_between_lines_and_loses_none(tmp_path: Path) -> None:
     assert batches > 10
 
 
-def test_traces_share_a_limit_and_are_told_apart(tmp_path: Path) -> None:
+def test_traces_share_a_limit_and_stay_separate(tmp_path: Path) -> None:
     one, two = Written(tmp_path, "one"), Written(tmp_path, "two")
     one.append(30)
     two.append(3)

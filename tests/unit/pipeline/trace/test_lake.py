@@ -46,7 +46,7 @@ def test_a_run_again_keeps_what_was_planned(claimed: Folder) -> None:
     assert lake.checkpoint_folder(claimed, WRONG.source).child("offsets").children() == ["0"]
 
 
-def test_lines_in_quarantine_are_told_once(claimed: Folder) -> None:
+def test_lines_in_quarantine_are_reported_once(claimed: Folder) -> None:
     assert lake.unreported(claimed, 3) == 3
     lake.mark_reported(claimed, 3)
     assert (lake.unreported(claimed, 3), lake.unreported(claimed, 5)) == (0, 2)

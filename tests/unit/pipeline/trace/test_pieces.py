@@ -39,7 +39,7 @@ def test_a_whole_line_is_found_before_a_long_one_that_is_not(tmp_path: Path) -> 
     assert files.trace_extent(str(tmp_path), "orders") == TraceExtent({1: 3}, 0)
 
 
-def test_traces_are_told_apart_by_the_names_of_their_files(tmp_path: Path) -> None:
+def test_traces_are_distinguished_by_the_names_of_their_files(tmp_path: Path) -> None:
     for name in ("a.log", "a.log.1", "b.log.7", "b.log.1.log", "a%2Fb.log", "note.txt", ".hidden.log", "c.log.0"):
         (tmp_path / name).touch()
     assert files.traces_in(str(tmp_path)) == ["a", "a%2Fb", "b", "b.log.1"]
