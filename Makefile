@@ -27,7 +27,7 @@ FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_f
 	tests/spark/test_*_kills.py tests/spark/test_sink_failover.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
 
-# Programs that are killed over and over: `make test` does so beside Warren, and this is the turn of RabbitMQ.
+# Programs that are killed over and over: `make test-all` does so beside Warren, and this is the turn of RabbitMQ.
 RABBITMQ_TESTS = $(wildcard $(addprefix tests/client/test_,outbox_kills.py inbox_kills.py))
 
 # And those of a file whose other tests are quick enough.
