@@ -58,10 +58,10 @@ def test_each_message_of_a_joint_publish_has_its_outcome() -> None:
         bare = MemoryBroker().transport()
         transport = observed.traced(bare)
         await transport.declare(Layout(queues=(QueueLayout("orders"),)))
-        to_orders, to_missing = (Outgoing(Message(b"tea"), routing_key=key) for key in ("orders", "missing"))
+        to_orders, to_unbound = (Outgoing(Message(b"tea"), routing_key=key) for key in ("orders", "unbound"))
         await transport.publish_together([to_orders])
         with pytest.raises(PublishFailed):
-            await transport.publish_together([to_orders, to_missing])
+            await transport.publish_together([to_orders, to_unbound])
         with pytest.raises(ChannelClosed):
             await transport.publish_together([to_orders, Outgoing(Message(b"tea"), "missing")])
         found = await bare.get("orders")
@@ -71,4 +71,4 @@ def test_each_message_of_a_joint_publish_has_its_outcome() -> None:
     run(scenario())
     assert observed.counted("warren.client.confirmed.messages") == {"": 2}
     assert observed.counted("warren.client.failed.messages") == {"rejected": 3}
-    assert (observed.span("publish missing").attributes or {})["error.type"] == "PublishFailed"
+    assert (observed.span("publish unbound").attributes or {})["error.type"] == "PublishFailed"
