@@ -111,6 +111,10 @@ class ObservedNode(SimulatedClusterNode):
             return spoken
         reader = connection.reader
         unread_bytes = len(reader.data) - reader.position + reader.buffered_bytes()
+        # a part of the input may be left for the next turn (`_batch`)
+        for event, _spoken in self._inbox:
+            if isinstance(event, BytesReceived) and event.connection_id == number:
+                unread_bytes += len(event.data)
         read_to = link.handed_over - unread_bytes
         self._held_back.setdefault(number, []).extend(said for said in spoken if said.end_offset > read_to)
         return [said for said in spoken if said.end_offset <= read_to]
