@@ -57,7 +57,7 @@ SUITE = compiled=$$([ -e build/compiled ] && echo 1 || echo 0); \
 	WARREN_COMPILED=$$compiled $(PYTEST) -n 5 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) \
 		$(FAULT_CASES:%=--deselect=%) $(SPARK_CASES:%=--deselect=%)
 
-test: ## what a pull request needs, about 18 minutes: lint, and all tests but the slow ones, on the compiled core if there is a compiler
+test: ## what a pull request needs, 12 minutes: lint, and all tests but the slow ones, on the compiled core if there is a compiler
 	@tools/setup tools
 	@$(MAKE) --no-print-directory -j 2 setup lint
 	@$(SUITE) -m "not slow"
