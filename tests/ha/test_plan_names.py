@@ -31,7 +31,7 @@ def test_a_name_of_this_machine_alone_is_useless_to_others(monkeypatch: pytest.M
     """Debian has a machine's own name at 127.0.1.1: rules with that would keep the node from the others."""
     found_at("127.0.1.1", monkeypatch)
     with pytest.raises(
-        WarrenError, match=r"node warren@n2 is at n2\.example\.com, which is 127\.0\.1\.1 on this machine"
+        WarrenError, match=r"node warren@n2 is at n2\.example\.com, which means 127\.0\.1\.1 on this machine only"
     ):
         with_addresses(BY_NAME)
 
@@ -48,4 +48,4 @@ def test_an_unknown_name_is_reported(tmp_path: Path) -> None:
     file.write_text(FILE.replace('"10.0.0.22"', '"no-such-host.invalid"'))
     done = warren("ha", "plan", str(file))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "node warren@n2 is at no-such-host.invalid, and a firewall's rules need addresses" in done.stderr
+    assert "node warren@n2 is at no-such-host.invalid, and firewall rules need addresses" in done.stderr
