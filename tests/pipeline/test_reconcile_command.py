@@ -36,6 +36,7 @@ insert into orders values (900, 1, 'EUR', '2026-11-14 23:00', 'of another day');
 def test_a_database_a_stream_and_a_file_are_compared(
     spark: SparkSession, postgres: Postgres, url: str, broker: blocking.Channel, tmp_path: Path
 ) -> None:
+    postgres.execute(TABLE)
     stream = declare(broker)
     records = [_record(number) for number in range(1, 501) if number not in (9, 13)]
     bodies = [json.dumps(records[0]), json.dumps(records[1:]), json.dumps(_record(13) | {"amount": "abc"})]
