@@ -20,18 +20,18 @@ from warren.client import ChannelClosed, ConnectionClosed, LoginRefused, Message
 
 
 @in_event_loop
-async def test_the_node_itself_may_do_everything_and_speak_for_anybody() -> None:
+async def test_the_node_itself_may_do_everything_and_publish_as_any_user() -> None:
     node = InnerNode()
     async with await node.host.connect_here("/", "a bridge", "") as connection:
         channel = await connection.channel(confirms=True)
         await channel.declare_queue("q")
-        await channel.publish(Message(b"hello", Properties(user_id="somebody")), routing_key="q")
+        await channel.publish(Message(b"hello", Properties(user_id="another-user")), routing_key="q")
         [own] = node.core.connections.values()
         assert is_client(own), "operators see it"
         assert connection_name(own).startswith("<inner@test.")
         delivery = await channel.get("q", no_ack=True)
         assert delivery is not None
-        assert (delivery.body, delivery.properties.user_id) == (b"hello", "somebody")
+        assert (delivery.body, delivery.properties.user_id) == (b"hello", "another-user")
     assert not node.core.connections
     assert node.exit_codes == []
 
@@ -42,10 +42,10 @@ async def test_a_user_that_a_uri_names_has_that_users_permissions() -> None:
     async with await node.host.connect_here("/", "", "guest") as connection:
         channel = await connection.channel(confirms=True)
         await channel.declare_queue("q")
-        with pytest.raises(ChannelClosed, match="user_id property set to 'somebody'"):
-            await channel.publish(Message(b"", Properties(user_id="somebody")), routing_key="q")
+        with pytest.raises(ChannelClosed, match="user_id property set to 'another-user'"):
+            await channel.publish(Message(b"", Properties(user_id="another-user")), routing_key="q")
     with pytest.raises(LoginRefused):
-        await node.host.connect_here("/", "", "nobody")
+        await node.host.connect_here("/", "", "unknown-user")
     with pytest.raises(ConnectionClosed, match="vhost missing not found"):
         await node.host.connect_here("missing", "", "")
 

@@ -213,7 +213,7 @@ async def until_there(transport: Transport, queue: str) -> None:
 async def test_the_reply_queue_of_a_requester_that_was_closed_is_forgotten(url: str) -> None:
     async with await recovering.open(url) as transport:
         for _ in range(3):
-            async with Requester(transport, "", "nobody"):
+            async with Requester(transport, "", "unserved"):
                 assert len(transport._layout.queues) == 1
         assert transport._layout == Layout()
 

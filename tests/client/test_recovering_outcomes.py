@@ -94,7 +94,7 @@ async def test_a_message_that_ends_its_channel_is_found_among_many(url: str, que
     async with await recovering.open(url) as transport:
         await transport.declare(only(queue))
         batch = numbered(queue, 200)
-        batch[130:130] = to(queue, b"poison", properties=Properties(user_id="somebody-else"))
+        batch[130:130] = to(queue, b"poison", properties=Properties(user_id="another-user"))
         outcomes = await transport.publish(batch)
         assert [place for place, error in enumerate(outcomes) if error is not None] == [130]
         assert isinstance(outcomes[130], ChannelClosed)

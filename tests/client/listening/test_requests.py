@@ -50,7 +50,7 @@ async def test_a_request_without_a_reply_times_out_and_is_not_handled_later(worl
     queue = await queue_of(world, transport)
     async with Requester(transport, "", queue) as requester:
         with pytest.raises(CallTimeout, match="no answer came") as raised:
-            await requester.request(b"anybody?", timeout_s=0.3)
+            await requester.request(b"request", timeout_s=0.3)
         assert raised.value.outcome == "unknown"
         async with asyncio.timeout(20):
             while await transport.get(queue) is not None:
@@ -61,9 +61,9 @@ async def test_a_request_without_a_reply_times_out_and_is_not_handled_later(worl
 @in_event_loop
 async def test_an_unroutable_request_fails_at_once(world: World) -> None:
     transport = await world.open()
-    async with Requester(transport, "", world.name("nobody")) as requester:
+    async with Requester(transport, "", world.name("unserved")) as requester:
         with pytest.raises(PublishFailed):
-            await requester.request(b"anybody?")
+            await requester.request(b"request")
     await transport.close()
 
 
