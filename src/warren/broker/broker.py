@@ -154,11 +154,11 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     def _start_alone(self, seed: bytes) -> None:
         """Load recorded definitions, and add those of a first start."""
         recorded = self._load()
-        plan = MetadataTransaction()
-        plan_first_access(plan, self.settings, seed, recorded, self.vhosts)
+        transaction = MetadataTransaction()
+        add_first_access(transaction, self.settings, seed, recorded, self.vhosts)
         if CLUSTER_ID not in self.policies.global_parameters:
-            plan.put(GlobalParameterDefinition(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-")))
-        self._backend.submit(plan, None)
+            transaction.put(GlobalParameterDefinition(CLUSTER_ID, self._names.fresh("rabbitmq-cluster-id-")))
+        self._backend.submit(transaction, None)
 
     def add_vhost(self, name: str) -> Vhost:
         storage = self._storage

@@ -114,8 +114,8 @@ def _unusable_definition(key: str, fault: ProtocolFault) -> StoreError:
     return StoreError(f"the metadata holds '{key}', which cannot be made: {fault.text}")
 
 
-def plan_first_access(
-    plan: MetadataTransaction,
+def add_first_access(
+    transaction: MetadataTransaction,
     settings: BrokerSettings,
     seed: bytes,
     recorded: list[Definition],
@@ -129,18 +129,20 @@ def plan_first_access(
     if is_first and settings.default_vhost not in vhosts:
         unrecorded.append(settings.default_vhost)
     for name in unrecorded:
-        plan.put(VhostDefinition(name, "", [], {}))
+        transaction.put(VhostDefinition(name, "", [], {}))
     if is_first:
-        _plan_default_user(plan, settings, seed, unrecorded)
+        _add_default_user(transaction, settings, seed, unrecorded)
 
 
-def _plan_default_user(plan: MetadataTransaction, settings: BrokerSettings, seed: bytes, vhosts: list[str]) -> None:
+def _add_default_user(
+    transaction: MetadataTransaction, settings: BrokerSettings, seed: bytes, vhosts: list[str]
+) -> None:
     salt = hashlib.blake2b(b"salt of the default user", key=seed[:64], digest_size=SALT_OCTETS).digest()
     algorithm = settings.password_hashing_module
     name = settings.default_user
     password_hash = hash_password(algorithm, settings.default_pass, salt) if settings.default_pass else b""
-    plan.put(UserDefinition(name, password_hash, algorithm, list(settings.default_user_tags), {}))
+    transaction.put(UserDefinition(name, password_hash, algorithm, list(settings.default_user_tags), {}))
     for vhost in vhosts:
-        plan.put(
+        transaction.put(
             PermissionDefinition(name, vhost, settings.default_configure, settings.default_write, settings.default_read)
         )

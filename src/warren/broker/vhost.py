@@ -44,6 +44,12 @@ from warren.broker.routing.exchange_types import matcher_for
 from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.routing.topology import TopologyRemoval
 from warren.broker.routing.topology_transactions import (
+    add_binding_definition,
+    add_binding_removal,
+    add_exchange_definition,
+    add_exchange_removal,
+    add_queue_definition,
+    add_queue_removal,
     binding_definition_of,
     plan_binding,
     plan_exchange,
@@ -141,19 +147,19 @@ class Vhost(VhostPort):
         return self._backend.is_immediate()
 
     def declare_queues(self, queues: list[QueueDefinition], waiter: TransactionWaiter | None = None) -> bool:
-        plan = MetadataTransaction()
+        transaction = MetadataTransaction()
         for wanted in queues:
             for queue in with_partitions(wanted, self.topology.queues):
                 if self._pending_deletes.await_end(queue.name, waiter):
                     return False
-                plan_queue(plan, queue)
-        return self._backend.submit(plan, waiter)
+                add_queue_definition(transaction, queue)
+        return self._backend.submit(transaction, waiter)
 
     def delete_queue(self, queue: QueuePort, waiter: TransactionWaiter | None = None) -> bool:
         self._send_dead_letters(queue)
-        plan = MetadataTransaction()
-        plan_queue_removal(plan, self.topology, queue)
-        return self._backend.submit(plan, waiter)
+        transaction = MetadataTransaction()
+        add_queue_removal(transaction, self.topology, queue)
+        return self._backend.submit(transaction, waiter)
 
     def delete_checked_queue(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
         self._send_dead_letters(queue)
@@ -169,30 +175,30 @@ class Vhost(VhostPort):
 
     def declare_exchange(self, exchange: ExchangeDefinition, waiter: TransactionWaiter | None = None) -> bool:
         matcher_for(exchange.type, exchange.arguments)
-        plan = MetadataTransaction()
-        plan_exchange(plan, exchange)
-        return self._backend.submit(plan, waiter)
+        transaction = MetadataTransaction()
+        add_exchange_definition(transaction, exchange)
+        return self._backend.submit(transaction, waiter)
 
     def delete_exchange(self, exchange: Exchange, waiter: TransactionWaiter | None = None) -> bool:
-        plan = MetadataTransaction()
-        plan_exchange_removal(plan, self.topology, exchange)
-        return self._backend.submit(plan, waiter)
+        transaction = MetadataTransaction()
+        add_exchange_removal(transaction, self.topology, exchange)
+        return self._backend.submit(transaction, waiter)
 
     def bind(self, binding: Binding, waiter: TransactionWaiter | None = None) -> bool:
         binding.source.matcher.check(binding.routing_key, binding.arguments)
         if binding in binding.source.outgoing:
             return True
-        plan = MetadataTransaction()
-        plan_binding(plan, binding_definition_of(self.name, binding))
-        return self._backend.submit(plan, waiter)
+        transaction = MetadataTransaction()
+        add_binding_definition(transaction, binding_definition_of(self.name, binding))
+        return self._backend.submit(transaction, waiter)
 
     def unbind(self, binding: Binding, waiter: TransactionWaiter | None = None) -> bool:
         bound = binding.source.outgoing.get(binding)
         if bound is None:
             return True
-        plan = MetadataTransaction()
-        plan_unbinding(plan, self.topology, bound)
-        return self._backend.submit(plan, waiter)
+        transaction = MetadataTransaction()
+        add_binding_removal(transaction, self.topology, bound)
+        return self._backend.submit(transaction, waiter)
 
     def delete_queues_of(self, connection_id: int) -> None:
         for queue in list(self._exclusive.get(connection_id, {}).values()):

@@ -110,7 +110,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         self._service: ClientService = service
         self._turn: Turn = turn
         self._vhosts: dict[str, Vhost] = vhosts
-        self._members_told: int = 0
+        self._reported_members: int = 0
         self._left: bool = False
         own = node.settings.node_name
         self.membership: ClusterMembership = ClusterMembership(own, incarnation, handling, turn)
@@ -244,8 +244,8 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         """The last thing of a turn."""
         self.notices.end_turn()
         members = self.membership.members
-        if members.version != self._members_told:
-            self._members_told = members.version
+        if members.version != self._reported_members:
+            self._reported_members = members.version
             found = [members.get(name) for name in members.names()]
             self._turn.effects.append(
                 SaveMembers([(one.name, one.peer, one.store) for one in found if one is not None])

@@ -4,7 +4,7 @@
 
     started with the shared metadata ───────────────────────────────────────────────► a member
     alone ── JoinCluster ──► transactions are held ──┬── MetadataMigrated ──────────► a member; they are proposed
-                                                     └── MetadataMigrationFailed ───► alone; they are planned again
+                                                     └── MetadataMigrationFailed ───► alone; they are proposed again
 
 While transactions are held no stored definition changes. So the metadata on disk when `JoinCluster` is answered is
 exactly what migrates. Clients notice only a delay.

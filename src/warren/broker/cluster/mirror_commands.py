@@ -12,7 +12,7 @@ from typing import Final, final
 from warren.broker.cluster.cluster import ClusterNode
 from warren.broker.cluster.join import ClusterJoin
 from warren.broker.cluster.placement import MovableQueue, plan_moves
-from warren.broker.commands.control import CommandHandler, PlannedNames
+from warren.broker.commands.control import CommandHandler, ProposedNames
 from warren.broker.commands.requests import CancelSync, RebalanceQueues, SyncMirrors
 from warren.broker.metadata.shared_definitions import MirroredQueueHome
 from warren.broker.metadata.topology_definitions import QueueDefinition, queue_key
@@ -24,8 +24,8 @@ from warren.broker.vhost import Vhost
 from warren.errors import CommandRefused, InvariantBroken
 
 
-def plan_rebalance(plan: MetadataTransaction, cluster: ClusterNode, vhosts: dict[str, Vhost]) -> int:
-    """Plan promotions that spread the masters; how many queues move."""
+def add_rebalance(transaction: MetadataTransaction, cluster: ClusterNode, vhosts: dict[str, Vhost]) -> int:
+    """Add promotions that spread the masters; how many queues move."""
     holds, alive = cluster.membership.members.holding_names(), cluster.membership.members.alive_names()
     ready = [name for name in holds if name in alive and _is_reached(cluster, name)]
     found: dict[str, MirroredQueueHome] = {}
@@ -44,7 +44,9 @@ def plan_rebalance(plan: MetadataTransaction, cluster: ClusterNode, vhosts: dict
         replica_set = mirrored.replica_set
         definition = _definition_of(vhosts[mirrored.queue[0]], mirrored.queue[1])
         # a master whose epoch is not open yet may lack messages; as a mirror it is synchronised again
-        plan.put(definition.with_replica_set(replica_set.promoting((node, replica_set.synced_incarnation(node)))))
+        transaction.put(
+            definition.with_replica_set(replica_set.promoting((node, replica_set.synced_incarnation(node))))
+        )
     return len(moves)
 
 
@@ -83,15 +85,15 @@ class MirrorCommands(CommandHandler):
     def kinds(self) -> list[type[Command]]:
         return [SyncMirrors, CancelSync, RebalanceQueues]
 
-    def check(self, command: Command, planned: PlannedNames) -> None:
+    def check(self, command: Command, proposed: ProposedNames) -> None:
         if not isinstance(command, RebalanceQueues) and self._master_replica(command) is None:
             raise CommandRefused("not_found", NO_MASTER_HERE)
 
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         cluster = self._entry.cluster
         if not isinstance(command, RebalanceQueues):
             return None
-        return 0 if cluster is None else plan_rebalance(plan, cluster, self._vhosts)
+        return 0 if cluster is None else add_rebalance(transaction, cluster, self._vhosts)
 
     def follow_up(self, command: Command) -> None:
         if isinstance(command, RebalanceQueues):

@@ -3,7 +3,7 @@
 A queue is orphaned exactly if its node is not a member, or if it ends with an incarnation of its node that is not the
 living one. A mirrored queue is orphaned if no node of its replica set is a member, or if it is transient and every
 in-sync incarnation has ended, because a restarted node has lost it. Every node sees this at the same revision, so any
-node can plan the removal. All keys are relied on, so each queue is removed once, however many nodes try. To avoid
+node can propose the removal. All keys are relied on, so each queue is removed once, however many nodes try. To avoid
 useless work the nodes take turns: the first living node by rank begins at once, the next one waits longer, and so on. A
 transaction that fails is tried again while an orphan is left; when the first node dies, the next one continues.
 
@@ -29,7 +29,7 @@ from warren.broker.model.ports import QueuePort
 from warren.broker.model.turn import Timer, TimerTarget, Turn
 from warren.broker.routing.exchanges import Exchange
 from warren.broker.routing.topology import PREDECLARED_NAMES
-from warren.broker.routing.topology_transactions import plan_removal_of
+from warren.broker.routing.topology_transactions import add_removal_of
 from warren.broker.vhost import Vhost
 
 DELAY_PER_NODE_MS: Final = 2_000
@@ -106,61 +106,61 @@ class OrphanedQueues(TransactionWaiter, LivenessListener, TimerTarget):
 
     def _go_on(self) -> None:
         if not self._under_way:
-            plan = self._next_plan()
-            if plan is not None:
-                self._under_way = not self._backend.submit(plan, self)
+            transaction = self._next_transaction()
+            if transaction is not None:
+                self._under_way = not self._backend.submit(transaction, self)
 
-    def _next_plan(self) -> MetadataTransaction | None:
+    def _next_transaction(self) -> MetadataTransaction | None:
         if self._exchanges:
-            plan = self._plan_exchanges()
-            if plan.changes:
-                return plan
+            transaction = self._exchange_removals()
+            if transaction.changes:
+                return transaction
         for node, incarnation in self._dead_homes():
             # the node must not come alive first
-            plan = self._plan_queues([liveness_key(node)], self._homes.transient((node, incarnation)))
-            if plan.changes:
-                return plan
+            transaction = self._queue_removals([liveness_key(node)], self._homes.transient((node, incarnation)))
+            if transaction.changes:
+                return transaction
         for node in self._forgotten_nodes():
-            plan = self._plan_queues([node_key(node)], self._homes.of_node_alone(node))
-            if plan.changes:
-                return plan
+            transaction = self._queue_removals([node_key(node)], self._homes.of_node_alone(node))
+            if transaction.changes:
+                return transaction
         for mirrored in self._dead_replica_sets():
             # no node of the replica set may come alive, or become a member, first
             relied_on = [liveness_key(name) for name in mirrored.replica_set.synced_names()]
             relied_on += [node_key(name) for name in mirrored.replica_set.members]
-            plan = self._plan_queues(relied_on, [mirrored.queue])
-            if plan.changes:
-                return plan
+            transaction = self._queue_removals(relied_on, [mirrored.queue])
+            if transaction.changes:
+                return transaction
         return None
 
-    def _plan_queues(self, relied_on: list[str], queues: list[tuple[str, str]]) -> MetadataTransaction:
-        plan = MetadataTransaction()
+    def _queue_removals(self, relied_on: list[str], queues: list[tuple[str, str]]) -> MetadataTransaction:
+        transaction = MetadataTransaction()
         for key in relied_on:
-            plan.rely_on(key)
+            transaction.rely_on(key)
         doomed: dict[str, list[QueuePort]] = {}
         for vhost, name in queues[:BATCH_MAX]:
             queue = None if vhost not in self._vhosts else self._vhosts[vhost].topology.queues.get(name)
             if queue is None:
-                plan.delete(queue_key(vhost, name), kept=False)
+                transaction.delete(queue_key(vhost, name), kept=False)
             else:
                 doomed.setdefault(vhost, []).append(queue)
         for vhost, found in doomed.items():
-            plan_removal_of(plan, self._vhosts[vhost].topology, found, [])
-        return plan
+            add_removal_of(transaction, self._vhosts[vhost].topology, found, [])
+        return transaction
 
-    def _plan_exchanges(self) -> MetadataTransaction:
-        plan = MetadataTransaction()
+    def _exchange_removals(self) -> MetadataTransaction:
+        transaction = MetadataTransaction()
         if not self._alone():
             self._exchanges = []
-            return plan
-        plan.rely_on_all(key_prefix(LIVENESS, []))
+            return transaction
+        transaction.rely_on_all(key_prefix(LIVENESS, []))
         self._exchanges = [one for one in self._exchanges if one[0] in self._vhosts and not one[1].deleted]
         doomed: dict[str, list[Exchange]] = {}
         for vhost, exchange in self._exchanges[:BATCH_MAX]:
             doomed.setdefault(vhost, []).append(exchange)
         for vhost, exchanges in doomed.items():
-            plan_removal_of(plan, self._vhosts[vhost].topology, [], exchanges)
-        return plan
+            add_removal_of(transaction, self._vhosts[vhost].topology, [], exchanges)
+        return transaction
 
     # -- orphans and turns
 

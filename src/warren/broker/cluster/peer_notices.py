@@ -84,7 +84,7 @@ class ClusterCounts:
 
     # -- counts of other nodes
 
-    def heard(self, node: str, data: bytes) -> None:
+    def counts_received(self, node: str, data: bytes) -> None:
         """The counts that moved on another node; a `PeerFault` if they are malformed."""
         counts = self._connection_limits.remote_counts.setdefault(node, {})
         reader = ArgumentReader(data, 0, len(data))
@@ -164,7 +164,7 @@ class PeerNotices:
         if kind == APPLIED:
             self._shared.peer_applied(node, int.from_bytes(data[1 : 1 + REVISION_BYTES], "big"))
         elif kind == COUNTS:
-            self._cluster_counts.heard(node, data[1:])
+            self._cluster_counts.counts_received(node, data[1:])
         elif kind == ALARM:
             reason = data[1:].decode(errors="replace")
             if reason:

@@ -156,9 +156,9 @@ class PlacingMetadataBackend(MetadataBackend):
     def is_immediate(self) -> bool:
         return False
 
-    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
+    def submit(self, transaction: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
         planned: dict[str, int] = {}
-        for change in plan.changes.values():
+        for change in transaction.changes.values():
             new = change.definition
             if isinstance(new, QueueDefinition) and not new.node and not partition_count(new.arguments):
                 home = self._placer.home_for(new.vhost, new.name, new.durable, new.exclusive, new.arguments, planned)
@@ -169,7 +169,7 @@ class PlacingMetadataBackend(MetadataBackend):
                 planned[new.node] = planned.get(new.node, 0) + 1
                 if self._replica_sets is not None:
                     self._replica_sets.placement.mirror_new(new)
-        return self._shared.submit(plan, waiter)
+        return self._shared.submit(transaction, waiter)
 
 
 @final

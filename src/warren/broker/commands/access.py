@@ -1,6 +1,6 @@
 """Commands about users, permissions, virtual hosts and their limits.
 
-Several commands may share one transaction, so each is planned against the state after those before it: the planned
+Several commands may share one transaction, so each is built against the state after those before it: the proposed
 change of a key if there is one, else the current definition.
 
 A user is deleted with its permissions, a virtual host with everything in it. The transaction relies on those keys, so
@@ -15,8 +15,8 @@ from typing import Final, final
 from warren.broker.access.limits import checked_user_limits, checked_vhost_limits, limits_without
 from warren.broker.access.logins import LoginAttempt, Logins, LoginWaiter
 from warren.broker.access.users import AccessCatalog, CachedPattern, Permission, TopicPermission
-from warren.broker.commands.control import CommandHandler, DeferringHandler, PlannedNames
-from warren.broker.commands.policies import plan_policies_removal
+from warren.broker.commands.control import CommandHandler, DeferringHandler, ProposedNames
+from warren.broker.commands.policies import add_policies_removal
 from warren.broker.commands.requests import (
     Authenticate,
     ClearPermission,
@@ -52,7 +52,7 @@ from warren.broker.model.effects import CompleteCommand
 from warren.broker.model.events import Command
 from warren.broker.model.turn import Turn
 from warren.broker.policies.policies import Policies
-from warren.broker.routing.topology_transactions import plan_all_removal
+from warren.broker.routing.topology_transactions import add_removal_of_all
 from warren.broker.vhost import Vhost
 from warren.errors import CommandRefused, InvariantBroken
 
@@ -60,58 +60,60 @@ IN_VHOSTS: Final = (POLICIES, OPERATOR_POLICIES, PARAMETERS, EXCHANGES, QUEUES, 
 """Kinds of definitions with the virtual host first in their keys."""
 
 
-def is_new(plan: MetadataTransaction, key: str, known: bool) -> bool:
-    """Whether a key has no definition after the planned changes; `known`: it has one now."""
-    change = plan.planned(key)
+def is_new(transaction: MetadataTransaction, key: str, known: bool) -> bool:
+    """Whether a key has no definition after the proposed changes; `known`: it has one now."""
+    change = transaction.change_of(key)
     return not known if change is None else change.definition is None
 
 
-def planned_user(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -> UserDefinition | None:
-    """The user after the planned changes."""
-    change = plan.planned(user_key(name))
+def proposed_user(transaction: MetadataTransaction, catalog: AccessCatalog, name: str) -> UserDefinition | None:
+    """The user after the proposed changes."""
+    change = transaction.change_of(user_key(name))
     if change is not None:
         return change.definition if isinstance(change.definition, UserDefinition) else None
     return catalog.users.get(name)
 
 
-def planned_vhost(plan: MetadataTransaction, vhosts: dict[str, Vhost], name: str) -> VhostDefinition | None:
-    """The virtual host after the planned changes."""
-    change = plan.planned(vhost_key(name))
+def proposed_vhost(transaction: MetadataTransaction, vhosts: dict[str, Vhost], name: str) -> VhostDefinition | None:
+    """The virtual host after the proposed changes."""
+    change = transaction.change_of(vhost_key(name))
     if change is not None:
         return change.definition if isinstance(change.definition, VhostDefinition) else None
     vhost = vhosts.get(name)
     return None if vhost is None else VhostDefinition(name, vhost.description, vhost.tags, vhost.limits)
 
 
-def require_user_and_vhost(plan: MetadataTransaction, user: str, vhost: str) -> None:
+def require_user_and_vhost(transaction: MetadataTransaction, user: str, vhost: str) -> None:
     """Make the transaction outdated if the user or the virtual host is deleted meanwhile."""
-    plan.rely_on(user_key(user))
-    plan.rely_on(vhost_key(vhost))
+    transaction.rely_on(user_key(user))
+    transaction.rely_on(vhost_key(vhost))
 
 
-def plan_user_removal(plan: MetadataTransaction, catalog: AccessCatalog, name: str) -> None:
-    plan.delete(user_key(name))
-    plan.rely_on_all(key_prefix(PERMISSIONS, [name]))
-    plan.rely_on_all(key_prefix(TOPIC_PERMISSIONS, [name]))
+def add_user_removal(transaction: MetadataTransaction, catalog: AccessCatalog, name: str) -> None:
+    transaction.delete(user_key(name))
+    transaction.rely_on_all(key_prefix(PERMISSIONS, [name]))
+    transaction.rely_on_all(key_prefix(TOPIC_PERMISSIONS, [name]))
     for permission in catalog.permissions_of_user(name):
-        plan.delete(permission_key(name, permission.vhost))
+        transaction.delete(permission_key(name, permission.vhost))
     for topic in catalog.topic_permissions_of_user(name):
-        plan.delete(topic_permission_key(name, topic.vhost, topic.exchange))
+        transaction.delete(topic_permission_key(name, topic.vhost, topic.exchange))
 
 
-def plan_vhost_removal(plan: MetadataTransaction, catalog: AccessCatalog, policies: Policies, vhost: Vhost) -> None:
+def add_vhost_removal(
+    transaction: MetadataTransaction, catalog: AccessCatalog, policies: Policies, vhost: Vhost
+) -> None:
     name = vhost.name
-    plan.delete(vhost_key(name))
-    plan.rely_on_all(key_prefix(PERMISSIONS, []))
-    plan.rely_on_all(key_prefix(TOPIC_PERMISSIONS, []))
+    transaction.delete(vhost_key(name))
+    transaction.rely_on_all(key_prefix(PERMISSIONS, []))
+    transaction.rely_on_all(key_prefix(TOPIC_PERMISSIONS, []))
     for kind in IN_VHOSTS:
-        plan.rely_on_all(key_prefix(kind, [name]))
+        transaction.rely_on_all(key_prefix(kind, [name]))
     for permission in catalog.permissions_in(name):
-        plan.delete(permission_key(permission.user, name))
+        transaction.delete(permission_key(permission.user, name))
     for topic in catalog.topic_permissions_in(name):
-        plan.delete(topic_permission_key(topic.user, name, topic.exchange))
-    plan_policies_removal(plan, policies, name)
-    plan_all_removal(plan, vhost.topology)
+        transaction.delete(topic_permission_key(topic.user, name, topic.exchange))
+    add_policies_removal(transaction, policies, name)
+    add_removal_of_all(transaction, vhost.topology)
 
 
 @final
@@ -134,95 +136,95 @@ class UserCommands(CommandHandler):
             ClearUserLimits,
         ]
 
-    def check(self, command: Command, planned: PlannedNames) -> None:
+    def check(self, command: Command, proposed: ProposedNames) -> None:
         catalog = self._catalog
         if isinstance(command, PutUser):
             if not command.name:
                 raise CommandRefused("bad_request", "user name must not be empty")
-            planned.users[command.name] = None
+            proposed.users[command.name] = None
         elif isinstance(command, DeleteUser):
             if command.name not in catalog.users:
                 raise _not_found()
         elif isinstance(command, SetPermission):
-            self._check_both(command.user, command.vhost, planned)
+            self._check_both(command.user, command.vhost, proposed)
             _check_permission(Permission(command.user, command.vhost, command.configure, command.write, command.read))
         elif isinstance(command, ClearPermission):
             if (command.user, command.vhost) not in catalog.permissions:
                 raise _not_found()
         elif isinstance(command, SetTopicPermission):
-            self._check_both(command.user, command.vhost, planned)
+            self._check_both(command.user, command.vhost, proposed)
             _check_topic_permission(_topic_permission_of(command))
         elif isinstance(command, ClearTopicPermission):
             if command.user not in catalog.users or command.vhost not in self._vhosts:
                 raise _not_found()
         elif isinstance(command, SetUserLimits):
-            self._check_user(command.user, planned)
+            self._check_user(command.user, proposed)
             checked_user_limits(command.limits)
         elif isinstance(command, ClearUserLimits):
-            self._check_user(command.user, planned)
+            self._check_user(command.user, proposed)
 
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, PutUser):
-            return self._plan_user(command, plan)
+            return self._add_user(command, transaction)
         if isinstance(command, DeleteUser):
-            plan_user_removal(plan, self._catalog, command.name)
+            add_user_removal(transaction, self._catalog, command.name)
         elif isinstance(command, SetPermission):
-            return self._plan_permission(command, plan)
+            return self._add_permission(command, transaction)
         elif isinstance(command, ClearPermission):
-            plan.delete(permission_key(command.user, command.vhost))
+            transaction.delete(permission_key(command.user, command.vhost))
         elif isinstance(command, SetTopicPermission):
-            return self._plan_topic_permission(command, plan)
+            return self._add_topic_permission(command, transaction)
         elif isinstance(command, ClearTopicPermission):
             for topic in self._catalog.topic_permissions_of_user(command.user):
                 if topic.vhost == command.vhost and command.exchange in (None, topic.exchange):
-                    plan.delete(topic_permission_key(command.user, command.vhost, topic.exchange))
+                    transaction.delete(topic_permission_key(command.user, command.vhost, topic.exchange))
         elif isinstance(command, SetUserLimits):
-            old = self._user_to_be(plan, command.user)
-            _plan_user_limits(plan, old, {**old.limits, **checked_user_limits(command.limits)})
+            old = self._user_to_be(transaction, command.user)
+            _add_user_limits(transaction, old, {**old.limits, **checked_user_limits(command.limits)})
         elif isinstance(command, ClearUserLimits):
-            old = self._user_to_be(plan, command.user)
-            _plan_user_limits(plan, old, limits_without(old.limits, command.names))
+            old = self._user_to_be(transaction, command.user)
+            _add_user_limits(transaction, old, limits_without(old.limits, command.names))
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about users")
         return None
 
-    def _plan_user(self, command: PutUser, plan: MetadataTransaction) -> bool:
-        old = planned_user(plan, self._catalog, command.name)
+    def _add_user(self, command: PutUser, transaction: MetadataTransaction) -> bool:
+        old = proposed_user(transaction, self._catalog, command.name)
         limits: dict[str, int] = {} if old is None else old.limits
-        plan.put(
+        transaction.put(
             UserDefinition(command.name, command.password_hash, command.hashing_algorithm, list(command.tags), limits)
         )
         return old is None
 
-    def _plan_permission(self, command: SetPermission, plan: MetadataTransaction) -> bool:
+    def _add_permission(self, command: SetPermission, transaction: MetadataTransaction) -> bool:
         user, vhost = command.user, command.vhost
-        require_user_and_vhost(plan, user, vhost)
+        require_user_and_vhost(transaction, user, vhost)
         permission = PermissionDefinition(user, vhost, command.configure, command.write, command.read)
-        created = is_new(plan, permission.key(), (user, vhost) in self._catalog.permissions)
-        plan.put(permission)
+        created = is_new(transaction, permission.key(), (user, vhost) in self._catalog.permissions)
+        transaction.put(permission)
         return created
 
-    def _plan_topic_permission(self, command: SetTopicPermission, plan: MetadataTransaction) -> bool:
+    def _add_topic_permission(self, command: SetTopicPermission, transaction: MetadataTransaction) -> bool:
         user, vhost, exchange = command.user, command.vhost, command.exchange
-        require_user_and_vhost(plan, user, vhost)
+        require_user_and_vhost(transaction, user, vhost)
         permission = TopicPermissionDefinition(user, vhost, exchange, command.write, command.read)
-        created = is_new(plan, permission.key(), (user, vhost, exchange) in self._catalog.topic_permissions)
-        plan.put(permission)
+        created = is_new(transaction, permission.key(), (user, vhost, exchange) in self._catalog.topic_permissions)
+        transaction.put(permission)
         return created
 
-    def _user_to_be(self, plan: MetadataTransaction, name: str) -> UserDefinition:
-        user = planned_user(plan, self._catalog, name)
+    def _user_to_be(self, transaction: MetadataTransaction, name: str) -> UserDefinition:
+        user = proposed_user(transaction, self._catalog, name)
         if user is None:
             raise _no_such_user(name)
         return user
 
-    def _check_both(self, user: str, vhost: str, planned: PlannedNames) -> None:
-        known_user = user in self._catalog.users or user in planned.users
-        if not known_user or (vhost not in self._vhosts and vhost not in planned.vhosts):
+    def _check_both(self, user: str, vhost: str, proposed: ProposedNames) -> None:
+        known_user = user in self._catalog.users or user in proposed.users
+        if not known_user or (vhost not in self._vhosts and vhost not in proposed.vhosts):
             raise CommandRefused("bad_request", "vhost_or_user_not_found")
 
-    def _check_user(self, name: str, planned: PlannedNames) -> None:
-        if name not in self._catalog.users and name not in planned.users:
+    def _check_user(self, name: str, proposed: ProposedNames) -> None:
+        if name not in self._catalog.users and name not in proposed.users:
             raise _no_such_user(name)
 
 
@@ -262,8 +264,8 @@ class CommandLogin(LoginWaiter):
         self._turn.effects.append(CompleteCommand(self._ticket, None, "not_authorised" if refusal else "", refusal))
 
 
-def _plan_user_limits(plan: MetadataTransaction, user: UserDefinition, limits: dict[str, int]) -> None:
-    plan.put(UserDefinition(user.name, user.password_hash, user.hashing_algorithm, user.tags, limits))
+def _add_user_limits(transaction: MetadataTransaction, user: UserDefinition, limits: dict[str, int]) -> None:
+    transaction.put(UserDefinition(user.name, user.password_hash, user.hashing_algorithm, user.tags, limits))
 
 
 def _topic_permission_of(command: SetTopicPermission) -> TopicPermission:
@@ -307,34 +309,34 @@ class VhostCommands(CommandHandler):
     def kinds(self) -> list[type[Command]]:
         return [PutVhost, DeleteVhost, SetVhostLimits, ClearVhostLimits]
 
-    def check(self, command: Command, planned: PlannedNames) -> None:
+    def check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, PutVhost):
             if not command.name:
                 raise CommandRefused("bad_request", "vhost name must not be empty")
-            planned.vhosts[command.name] = None
+            proposed.vhosts[command.name] = None
         elif isinstance(command, DeleteVhost):
             if command.name not in self._vhosts:
                 raise CommandRefused("not_found", "Not Found")
         elif isinstance(command, SetVhostLimits):
-            self._check_known(command.vhost, planned)
+            self._check_known(command.vhost, proposed)
             checked_vhost_limits(command.limits)
         elif isinstance(command, ClearVhostLimits):
-            self._check_known(command.vhost, planned)
+            self._check_known(command.vhost, proposed)
 
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, PutVhost):
-            old = planned_vhost(plan, self._vhosts, command.name)
+            old = proposed_vhost(transaction, self._vhosts, command.name)
             limits: dict[str, int] = {} if old is None else old.limits
-            plan.put(VhostDefinition(command.name, command.description, list(command.tags), limits))
+            transaction.put(VhostDefinition(command.name, command.description, list(command.tags), limits))
             return old is None
         if isinstance(command, DeleteVhost):
-            plan_vhost_removal(plan, self._catalog, self._policies, self._vhosts[command.name])
+            add_vhost_removal(transaction, self._catalog, self._policies, self._vhosts[command.name])
         elif isinstance(command, SetVhostLimits):
-            old = self._vhost_to_be(plan, command.vhost)
-            _plan_vhost_limits(plan, old, {**old.limits, **checked_vhost_limits(command.limits)})
+            old = self._vhost_to_be(transaction, command.vhost)
+            _add_vhost_limits(transaction, old, {**old.limits, **checked_vhost_limits(command.limits)})
         elif isinstance(command, ClearVhostLimits):
-            old = self._vhost_to_be(plan, command.vhost)
-            _plan_vhost_limits(plan, old, limits_without(old.limits, command.names))
+            old = self._vhost_to_be(transaction, command.vhost)
+            _add_vhost_limits(transaction, old, limits_without(old.limits, command.names))
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about virtual hosts")
         return None
@@ -346,19 +348,19 @@ class VhostCommands(CommandHandler):
             if vhost is not None:
                 vhost.set_tracing(command.tracing)
 
-    def _vhost_to_be(self, plan: MetadataTransaction, name: str) -> VhostDefinition:
-        vhost = planned_vhost(plan, self._vhosts, name)
+    def _vhost_to_be(self, transaction: MetadataTransaction, name: str) -> VhostDefinition:
+        vhost = proposed_vhost(transaction, self._vhosts, name)
         if vhost is None:
             raise _no_such_vhost()
         return vhost
 
-    def _check_known(self, name: str, planned: PlannedNames) -> None:
-        if name not in self._vhosts and name not in planned.vhosts:
+    def _check_known(self, name: str, proposed: ProposedNames) -> None:
+        if name not in self._vhosts and name not in proposed.vhosts:
             raise _no_such_vhost()
 
 
-def _plan_vhost_limits(plan: MetadataTransaction, vhost: VhostDefinition, limits: dict[str, int]) -> None:
-    plan.put(VhostDefinition(vhost.name, vhost.description, vhost.tags, limits))
+def _add_vhost_limits(transaction: MetadataTransaction, vhost: VhostDefinition, limits: dict[str, int]) -> None:
+    transaction.put(VhostDefinition(vhost.name, vhost.description, vhost.tags, limits))
 
 
 def _no_such_vhost() -> CommandRefused:

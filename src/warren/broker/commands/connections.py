@@ -5,7 +5,7 @@ Not here: closing a connection (`broker.sessions.connection`).
 
 from typing import final
 
-from warren.broker.commands.control import CommandHandler, PlannedNames
+from warren.broker.commands.control import CommandHandler, ProposedNames
 from warren.broker.commands.requests import ForceCloseConnection
 from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.events import Command
@@ -23,11 +23,11 @@ class ConnectionCommands(CommandHandler):
     def kinds(self) -> list[type[Command]]:
         return [ForceCloseConnection]
 
-    def check(self, command: Command, planned: PlannedNames) -> None:
+    def check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, ForceCloseConnection) and command.connection_id not in self._connections:
             raise CommandRefused("not_found", "Not Found")
 
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         return None
 
     def follow_up(self, command: Command) -> None:

@@ -1,18 +1,18 @@
-"""The control: checks, plans, commits and answers the commands of operators.
+"""The control: checks, proposes, commits and answers the commands of operators.
 
 Each kind of command has a handler. The handler first checks a command and then writes its changes into a transaction;
 neither changes the state. So the commands of a batch are checked one after another, each against the current state and
-the objects that earlier ones will make (`PlannedNames`), and enter one transaction only if all are accepted. On a node
+the objects that earlier ones will make (`ProposedNames`), and enter one transaction only if all are accepted. On a node
 alone the transaction is applied in one turn and written in one batch, completely or not at all. In a cluster a large
 transaction may be applied in part, and a refusal then says how much was applied.
 
 ::
 
-    CommandReceived ──► check ──► plan ──► commit ──► follow up ──► CompleteCommand, when it is on disk
-                          ▲                  │
-                          └──── outdated ────┘   failed: CompleteCommand, unavailable
+    CommandReceived ──► check ──► add changes ──► commit ──► follow up ──► CompleteCommand, when on disk
+                          ▲                         │
+                          └──────── outdated ───────┘   failed: CompleteCommand, unavailable
 
-On a node alone a transaction commits at once. Otherwise the command waits, and is checked and planned again if the
+On a node alone a transaction commits at once. Otherwise the command waits, and is checked and proposed again if the
 definitions it relied on changed.
 
 Not here: the requests (`broker.commands.requests`), permissions of operators (`admin`), transactions
@@ -39,7 +39,7 @@ PARTLY_DONE: Final = "changes were made before that, and stay"
 
 
 @final
-class PlannedNames:
+class ProposedNames:
     """Objects that checked commands of the same batch will make."""
 
     def __init__(self) -> None:
@@ -58,11 +58,11 @@ class CommandHandler:
         """The commands it handles."""
 
     @abstractmethod
-    def check(self, command: Command, planned: PlannedNames) -> None:
-        """Raise `CommandRefused` if the command is invalid, else add to `planned`; changes nothing else."""
+    def check(self, command: Command, proposed: ProposedNames) -> None:
+        """Raise `CommandRefused` if the command is invalid, else add to `proposed`; changes nothing else."""
 
     @abstractmethod
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         """Add the changes to a transaction, which may have those of earlier commands; changes nothing else.
 
         The result is the answer once the transaction is committed.
@@ -118,15 +118,15 @@ class Control:
     # -- one command, from check to answer
 
     def _try(self, pending: "PendingCommand") -> None:
-        plan = MetadataTransaction()
+        transaction = MetadataTransaction()
         try:
-            self._check(pending.command, PlannedNames())
-            pending.result = self._plan(pending.command, plan)
+            self._check(pending.command, ProposedNames())
+            pending.result = self._add_changes(pending.command, transaction)
         except CommandRefused as refusal:
             self._refuse(pending, refusal)
             return
-        pending.replan(plan)
-        if not plan.changes or self.backend.submit(plan, pending):
+        pending.set_transaction(transaction)
+        if not transaction.changes or self.backend.submit(transaction, pending):
             self.committed(pending)
 
     def committed(self, pending: "PendingCommand") -> None:
@@ -140,7 +140,7 @@ class Control:
 
     def outdated(self, pending: "PendingCommand") -> None:
         """A definition that the transaction relied on changed."""
-        if pending.plans < ATTEMPTS_MAX:
+        if pending.attempts < ATTEMPTS_MAX:
             self._try(pending)
         else:
             self.failed(pending, f"what the command relies on changed {ATTEMPTS_MAX} times before it was committed")
@@ -155,7 +155,7 @@ class Control:
 
     # -- batches of commands
 
-    def _check(self, command: Command, planned: PlannedNames) -> None:
+    def _check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, CommandBatch):
             self._check_all(command.commands, planned)
             return
@@ -164,11 +164,11 @@ class Control:
     def _check_all(self, commands: list[Command], planned: PlannedNames) -> None:
         for at, command in enumerate(commands):
             try:
-                self._check(command, planned)
+                self._check(command, proposed)
             except CommandRefused as refusal:
                 raise CommandRefused(refusal.kind, refusal.reason, at) from refusal
 
-    def _plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def _add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, CommandBatch):
             return [self._plan(one, plan) for one in command.commands]
         return self._handler(command).plan(command, plan)
@@ -196,21 +196,21 @@ class PendingCommand(TransactionWaiter):
         self.ticket: int = ticket
         # the answer to the last transaction, and how many transactions there were
         self.result: object = None
-        self.plans: int = 0
+        self.attempts: int = 0
         self._control: Control = control
-        self._plan: MetadataTransaction = MetadataTransaction()
+        self._transaction: MetadataTransaction = MetadataTransaction()
         # how many changes of earlier transactions were applied at least
         self._made: int = 0
 
-    def replan(self, plan: MetadataTransaction) -> None:
-        self.plans += 1
-        self._made = max(self._made, self._plan.made)
-        self._plan = plan
+    def set_transaction(self, transaction: MetadataTransaction) -> None:
+        self.attempts += 1
+        self._made = max(self._made, self._transaction.made)
+        self._transaction = transaction
 
     def partial_changes(self) -> str:
         """How many changes were applied, to be added to a refusal."""
-        made = max(self._made, self._plan.made)
-        return f"; {made} of {len(self._plan.changes)} {PARTLY_DONE}" if made else ""
+        made = max(self._made, self._transaction.made)
+        return f"; {made} of {len(self._transaction.changes)} {PARTLY_DONE}" if made else ""
 
     def committed(self) -> None:
         self._control.committed(self)

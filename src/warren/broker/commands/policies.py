@@ -7,7 +7,7 @@ which RabbitMQ also calls parameters (`broker.commands.access`).
 
 from typing import Final, final
 
-from warren.broker.commands.control import CommandHandler, PlannedNames
+from warren.broker.commands.control import CommandHandler, ProposedNames
 from warren.broker.commands.requests import (
     ClearGlobalParameter,
     ClearParameter,
@@ -48,9 +48,9 @@ class PolicyCommands(CommandHandler):
     def kinds(self) -> list[type[Command]]:
         return [SetPolicy, ClearPolicy]
 
-    def check(self, command: Command, planned: PlannedNames) -> None:
+    def check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, SetPolicy):
-            check_vhost(command.policy.vhost, self._vhosts, planned)
+            check_vhost(command.policy.vhost, self._vhosts, proposed)
             check_policy(command.policy, command.operator)
         elif isinstance(command, ClearPolicy) and not self._has(command):
             raise CommandRefused("not_found", NO_SUCH_PARAMETER)
@@ -58,33 +58,33 @@ class PolicyCommands(CommandHandler):
     def _has(self, command: ClearPolicy) -> bool:
         return self._policies.policy(command.vhost, command.name, command.operator) is not None
 
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, SetPolicy):
-            plan.rely_on(vhost_key(command.policy.vhost))
-            plan.put(_definition_of(command.policy, command.operator))
+            transaction.rely_on(vhost_key(command.policy.vhost))
+            transaction.put(_definition_of(command.policy, command.operator))
         elif isinstance(command, ClearPolicy):
-            plan.delete(policy_key(command.operator, command.vhost, command.name))
+            transaction.delete(policy_key(command.operator, command.vhost, command.name))
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about policies")
         return None
 
 
-def check_vhost(name: str, vhosts: dict[str, Vhost], planned: PlannedNames) -> None:
-    if name not in vhosts and name not in planned.vhosts:
+def check_vhost(name: str, vhosts: dict[str, Vhost], proposed: ProposedNames) -> None:
+    if name not in vhosts and name not in proposed.vhosts:
         raise CommandRefused("not_found", "vhost_not_found")
 
 
-def plan_policies_removal(plan: MetadataTransaction, policies: Policies, vhost: str) -> None:
+def add_policies_removal(transaction: MetadataTransaction, policies: Policies, vhost: str) -> None:
     """Delete the policies and parameters of a virtual host."""
     for policy in policies.policies.values():
         if policy.vhost == vhost:
-            plan.delete(policy_key(False, vhost, policy.name))
+            transaction.delete(policy_key(False, vhost, policy.name))
     for limits in policies.operator_policies.values():
         if limits.vhost == vhost:
-            plan.delete(policy_key(True, vhost, limits.name))
+            transaction.delete(policy_key(True, vhost, limits.name))
     for parameter in policies.parameters.values():
         if parameter.vhost == vhost:
-            plan.delete(parameter_key(vhost, parameter.component, parameter.name))
+            transaction.delete(parameter_key(vhost, parameter.component, parameter.name))
 
 
 def _definition_of(policy: Policy, operator: bool) -> PolicyDefinition:
@@ -108,9 +108,9 @@ class ParameterCommands(CommandHandler):
     def kinds(self) -> list[type[Command]]:
         return [SetParameter, ClearParameter, SetGlobalParameter, ClearGlobalParameter]
 
-    def check(self, command: Command, planned: PlannedNames) -> None:
+    def check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, SetParameter):
-            check_vhost(command.vhost, self._vhosts, planned)
+            check_vhost(command.vhost, self._vhosts, proposed)
             self._check_parameter(command)
         elif isinstance(command, ClearParameter):
             self._check_clearing(command)
@@ -133,16 +133,16 @@ class ParameterCommands(CommandHandler):
             parameter = Parameter(command.vhost, command.component, command.name, command.value)
             refuse(component.refusals(parameter))
 
-    def plan(self, command: Command, plan: MetadataTransaction) -> object:
+    def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, SetParameter):
             plan.rely_on(vhost_key(command.vhost))
             plan.put(ParameterDefinition(command.vhost, command.component, command.name, command.value))
         elif isinstance(command, ClearParameter):
-            plan.delete(parameter_key(command.vhost, command.component, command.name))
+            transaction.delete(parameter_key(command.vhost, command.component, command.name))
         elif isinstance(command, SetGlobalParameter):
-            plan.put(GlobalParameterDefinition(command.name, command.value))
+            transaction.put(GlobalParameterDefinition(command.name, command.value))
         elif isinstance(command, ClearGlobalParameter):
-            plan.delete(global_parameter_key(command.name))
+            transaction.delete(global_parameter_key(command.name))
         else:
             raise InvariantBroken(f"{type(command).__name__} is not about parameters")
         return None

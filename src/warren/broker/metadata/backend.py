@@ -4,14 +4,14 @@
 
     transaction ──► submit ──► changes numbered and applied at once ──► recorded with the turn's batch
 
-This is the backend of a node that is alone. A node may join a cluster while it runs, so planners hold a
+This is the backend of a node that is alone. A node may join a cluster while it runs, so proposers hold a
 `CurrentMetadataBackend`, which passes transactions on to the backend in force. Answers about stored definitions wait
 for the batch to be flushed (`broker.sessions.output`, `broker.commands.control`).
 
 Each kind of definition has an applier. An applier looks at nothing but the definition: consequences (the bindings of a
-deleted queue, an auto-delete exchange) are planned, and are changes of the transaction themselves.
+deleted queue, an auto-delete exchange) are proposed, and are changes of the transaction themselves.
 
-Not here: transactions (`broker.metadata.transaction`), their planners (`broker.commands.control`, `broker.vhost`), the
+Not here: transactions (`broker.metadata.transaction`), their proposers (`broker.commands.control`, `broker.vhost`), the
 backend of a cluster (`broker.metadata.shared_backend`).
 """
 
@@ -21,7 +21,7 @@ from typing import final
 from mypy_extensions import mypyc_attr
 
 from warren.broker.metadata.store import Definition, MetadataChangeLog, key_parts
-from warren.broker.metadata.transaction import MetadataTransaction, PlannedChange, TransactionWaiter
+from warren.broker.metadata.transaction import MetadataTransaction, ProposedChange, TransactionWaiter
 from warren.errors import InvariantBroken
 
 
@@ -92,7 +92,7 @@ class MetadataBackend:
         """Whether `submit` always returns True, so that its result can be told before."""
 
     @abstractmethod
-    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
+    def submit(self, transaction: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
         """True: the transaction took effect. False: the waiter will be told the outcome."""
 
 
@@ -108,17 +108,17 @@ class LocalMetadataBackend(MetadataBackend):
     def is_immediate(self) -> bool:
         return True
 
-    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
+    def submit(self, transaction: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
         # record the whole transaction before appliers write to the journal
-        revisions = [self._record(change) for change in plan.changes.values()]
-        for change, revision in zip(plan.changes.values(), revisions, strict=True):
+        revisions = [self._record(change) for change in transaction.changes.values()]
+        for change, revision in zip(transaction.changes.values(), revisions, strict=True):
             if change.definition is None:
                 self._appliers.delete_key(change.key)
             else:
                 self._appliers.put_under(change.key, change.definition, revision)
         return True
 
-    def _record(self, change: PlannedChange) -> int:
+    def _record(self, change: ProposedChange) -> int:
         """The revision of the change; negative if it is not stored."""
         definition = change.definition
         if self.metadata is None or not change.kept:
@@ -148,5 +148,5 @@ class CurrentMetadataBackend(MetadataBackend):
     def is_immediate(self) -> bool:
         return self.backend.is_immediate()
 
-    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
-        return self.backend.submit(plan, waiter)
+    def submit(self, transaction: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
+        return self.backend.submit(transaction, waiter)

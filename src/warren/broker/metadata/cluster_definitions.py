@@ -71,14 +71,14 @@ class NodeDefinition(Definition):
 
 @final
 class IncarnationDefinition(Definition):
-    """The latest incarnation of a name (`run`), the first one with its data directory (`born`), and the directory.
+    """The latest incarnation of a name, the first one with its data directory (`born`), and the directory (`data`).
 
     `born` is 0 for the first directory that a node of the name had.
     """
 
-    def __init__(self, name: str, run: int, born: int, data: int) -> None:
+    def __init__(self, name: str, incarnation: int, born: int, data: int) -> None:
         self.name: str = name
-        self.run: int = run
+        self.incarnation: int = incarnation
         self.born: int = born
         self.data: int = data
 
@@ -86,21 +86,21 @@ class IncarnationDefinition(Definition):
         return incarnation_key(self.name)
 
     def value(self) -> bytes:
-        return encode_fields({"run": self.run, "born": self.born, "data": self.data})
+        return encode_fields({"run": self.incarnation, "born": self.born, "data": self.data})
 
-    def followed_by(self, run: int, data: int, asked: int) -> "IncarnationDefinition":
-        """The node begins another incarnation, `run` by the count of its directory, which last `asked` for that one.
+    def followed_by(self, incarnation: int, data: int, asked: int) -> "IncarnationDefinition":
+        """The node begins another incarnation: this one by the count of its directory, which last asked for `asked`.
 
         A directory that has not asked for the latest incarnation is an old state: a backup that was restored. A backup
         made during the latest incarnation cannot be told from its original.
         """
-        number = max(run, self.run + 1)
-        goes_on = self.data == data and asked >= self.run
+        number = max(incarnation, self.incarnation + 1)
+        goes_on = self.data == data and asked >= self.incarnation
         return IncarnationDefinition(self.name, number, self.born if goes_on else number, data)
 
     def without_past(self) -> bool:
         """Whether this is the first incarnation with a new or restored directory, and the name existed before."""
-        return self.run == self.born
+        return self.incarnation == self.born
 
 
 @final

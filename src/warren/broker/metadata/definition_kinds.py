@@ -5,7 +5,7 @@ parameters, policies before the queues they govern, exchanges and queues before 
 way round. A kind is added with a table of readers.
 
 Not here: the kinds themselves (`broker.metadata.topology_definitions` and its neighbours), the start
-(`broker.startup`), the order within a transaction, which its planner chooses (`broker.metadata.transaction`).
+(`broker.startup`), the order within a transaction, which its proposer chooses (`broker.metadata.transaction`).
 """
 
 from typing import Final

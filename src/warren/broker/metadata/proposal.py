@@ -3,14 +3,14 @@
 ::
 
     transaction ──► part ──► part ──► ... ──► part
-                    each: conditions as of the time of planning, and changes
+                    each: conditions as of the time of proposing, and changes
 
 A store limits the size of a transaction. And of new queues and exchanges with the same id slot only one may be created
 in a transaction (`broker.metadata.store`).
 
 Each part leaves a consistent state: creations come first, an object after those it belongs to; then deletions, the
 other way round. A transaction in parts may take effect in part, if its node or the store is lost, or another
-transaction comes between; in the last case the rest is planned again. `MetadataTransaction.made` counts the changes
+transaction comes between; in the last case the rest is proposed again. `MetadataTransaction.made` counts the changes
 that took effect.
 
 Every part that creates a binding touches both ends of it, also ends that an earlier part created. Otherwise a queue
@@ -38,7 +38,7 @@ from warren.broker.metadata.topology_definitions import (
     exchange_key,
     queue_key,
 )
-from warren.broker.metadata.transaction import MetadataTransaction, PlannedChange
+from warren.broker.metadata.transaction import MetadataTransaction, ProposedChange
 from warren.broker.model.effects import ProposeTransaction
 
 CHANGES_MAX: Final = 60
@@ -59,7 +59,7 @@ class ProposalPart:
 
     def __init__(self) -> None:
         self.conditions: list[str] = []
-        self.changes: list[PlannedChange] = []
+        self.changes: list[ProposedChange] = []
         self.touched: list[str] = []
         # containers of its objects that an earlier part created
         self.belongs_to: list[str] = []
@@ -81,12 +81,12 @@ class ProposalPart:
 class Proposal:
     """A transaction that is proposed part by part."""
 
-    def __init__(self, plan: MetadataTransaction, known: SharedDefinitions) -> None:
-        self._bases: dict[str, int] = {key: known.modified(key) for key in plan.relied_on}
-        self._prefixes: list[str] = list(plan.relied_on_under)
+    def __init__(self, transaction: MetadataTransaction, known: SharedDefinitions) -> None:
+        self._bases: dict[str, int] = {key: known.modified(key) for key in transaction.relied_on}
+        self._prefixes: list[str] = list(transaction.relied_on_under)
         self._since: int = known.applied
-        self._plan: MetadataTransaction = plan
-        self._parts: list[ProposalPart] = _parts_of(plan, self._bases)
+        self._transaction: MetadataTransaction = transaction
+        self._parts: list[ProposalPart] = _parts_of(transaction, self._bases)
         self._at: int = 0
 
     def order(self, ticket: int) -> ProposeTransaction:
@@ -107,7 +107,7 @@ class Proposal:
             self._bases[change.key] = 0 if change.definition is None else revision
         for key in part.touched:
             self._bases[key] = revision
-        self._plan.made += len(part.changes)
+        self._transaction.made += len(part.changes)
         # up to here nothing else has changed under the prefixes
         self._since = max(self._since, revision)
         self._at += 1
@@ -125,20 +125,20 @@ class Proposal:
         return any(known.changed_under(prefix, self._since) for prefix in self._prefixes)
 
 
-def _value_of(change: PlannedChange) -> bytes | None:
+def _value_of(change: ProposedChange) -> bytes | None:
     return None if change.definition is None else change.definition.value()
 
 
 def _parts_of(plan: MetadataTransaction, bases: dict[str, int]) -> list[ProposalPart]:
     # a missing key cannot be touched; that it stays missing is still a condition
-    touched = [key for key in plan.touched if bases[key]]
-    changes = list(plan.changes.values())
-    standing = [key for key in plan.relied_on if key not in plan.changes]
+    touched = [key for key in transaction.touched if bases[key]]
+    changes = list(transaction.changes.values())
+    standing = [key for key in transaction.relied_on if key not in transaction.changes]
     if _fits(changes, touched, standing, bases):
         whole = ProposalPart()
         whole.changes = changes
         whole.touched = touched
-        whole.conditions = list(plan.relied_on)
+        whole.conditions = list(transaction.relied_on)
         return [whole]
     parts = _filled(_in_sound_order(changes), touched, bases)
     always = standing[:STANDING_MAX]
@@ -148,32 +148,32 @@ def _parts_of(plan: MetadataTransaction, bases: dict[str, int]) -> list[Proposal
     return _checks(standing[STANDING_MAX:]) + parts
 
 
-def _fits(changes: list[PlannedChange], touched: list[str], standing: list[str], bases: dict[str, int]) -> bool:
+def _fits(changes: list[ProposedChange], touched: list[str], standing: list[str], bases: dict[str, int]) -> bool:
     slots = [slot for slot in [_slot_of(change, bases) for change in changes] if slot != NO_SLOT]
     if len(changes) + len(touched) > CHANGES_MAX or len(standing) > STANDING_MAX or len(set(slots)) < len(slots):
         return False
     return len(changes) == 1 or sum([_value_bytes(change) for change in changes]) <= VALUE_BYTES_MAX
 
 
-def _value_bytes(change: PlannedChange) -> int:
+def _value_bytes(change: ProposedChange) -> int:
     value = _value_of(change)
     return 0 if value is None else len(value)
 
 
-def _slot_of(change: PlannedChange, bases: dict[str, int]) -> int:
+def _slot_of(change: ProposedChange, bases: dict[str, int]) -> int:
     """The id slot of an object that has an id; else `NO_SLOT`."""
     makes = change.definition is not None and bases[change.key] == 0
     return id_slot(change.key) if makes and definition_kind(change.key) in (QUEUES, EXCHANGES) else NO_SLOT
 
 
-def _in_sound_order(changes: list[PlannedChange]) -> list[PlannedChange]:
-    """Creations in the order of their kinds, then deletions the other way round; otherwise as planned."""
+def _in_sound_order(changes: list[ProposedChange]) -> list[ProposedChange]:
+    """Creations in the order of their kinds, then deletions the other way round; otherwise as proposed."""
     made = [(definition_rank(change.key), at) for at, change in enumerate(changes) if change.definition is not None]
     gone = [(-definition_rank(change.key), at) for at, change in enumerate(changes) if change.definition is None]
     return [changes[at] for _rank, at in sorted(made) + sorted(gone)]
 
 
-def _filled(changes: list[PlannedChange], touched: list[str], bases: dict[str, int]) -> list[ProposalPart]:
+def _filled(changes: list[ProposedChange], touched: list[str], bases: dict[str, int]) -> list[ProposalPart]:
     parts = [ProposalPart()]
     for key in touched:
         if not parts[-1].has_room(NO_SLOT):
@@ -199,7 +199,7 @@ def _filled(changes: list[PlannedChange], touched: list[str], bases: dict[str, i
     return parts
 
 
-def _ends_of(change: PlannedChange) -> list[str]:
+def _ends_of(change: ProposedChange) -> list[str]:
     """The keys of the ends of a new binding."""
     new = change.definition
     if not isinstance(new, BindingDefinition):
@@ -209,7 +209,7 @@ def _ends_of(change: PlannedChange) -> list[str]:
     return list(dict.fromkeys([exchange_key(new.vhost, new.source), destination]))
 
 
-def _containers_of(change: PlannedChange) -> list[str]:
+def _containers_of(change: ProposedChange) -> list[str]:
     """The key of the virtual host of a new object."""
     new = change.definition
     if isinstance(new, QueueDefinition | ExchangeDefinition | BindingDefinition):

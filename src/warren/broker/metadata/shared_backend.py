@@ -3,7 +3,7 @@
 ::
 
     submit ──► ProposeTransaction ─┬─► COMMITTED ─► applied here and on every connected node ──► committed
-                                   ├─► outdated ──► the newer state is applied here ──► outdated: plan again
+                                   ├─► outdated ──► the newer state is applied here ──► outdated: propose again
                                    └─► anything else, or no answer in time ──► failed
 
     DefinitionsChanged ──► the changes of all nodes, in order: applied here, and reported to the other nodes
@@ -185,10 +185,10 @@ class SharedMetadataBackend(MetadataBackend):
     def is_immediate(self) -> bool:
         return False
 
-    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
-        if not plan.changes and not plan.touched:
+    def submit(self, transaction: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
+        if not transaction.changes and not transaction.touched:
             return True
-        pending = PendingTransaction(self, Proposal(plan, self._known), waiter)
+        pending = PendingTransaction(self, Proposal(transaction, self._known), waiter)
         pending.wait(self._turn, ANSWER_TIMEOUT_MS)
         if self._holding:
             self._held.append(pending)
@@ -210,7 +210,7 @@ class SharedMetadataBackend(MetadataBackend):
                 self._propose(pending)
 
     def give_up(self) -> None:
-        """The join failed: held transactions are outdated, and are planned again."""
+        """The join failed: held transactions are outdated, and are proposed again."""
         held = self._held
         self._held = []
         for pending in held:
@@ -237,7 +237,7 @@ class SharedMetadataBackend(MetadataBackend):
             self._refuse(pending, event.revision)
         else:
             pending.end(self._turn)
-            pending.tell_failed(event.reason)
+            pending.notify_failed(event.reason)
 
     def changed(self, event: DefinitionsChanged) -> None:
         self._known.change(event.revision, event.changes)
@@ -281,7 +281,7 @@ class SharedMetadataBackend(MetadataBackend):
 
     def peer_applied(self, node: str, revision: int) -> None:
         self._peers_applied.applied(node, revision)
-        self._tell_committed()
+        self._notify_committed()
 
     def peer_lost(self, node: str) -> None:
         self._peers_applied.lost(node)
@@ -289,7 +289,7 @@ class SharedMetadataBackend(MetadataBackend):
     def peer_over(self, node: str) -> None:
         """The incarnation has ended."""
         self._peers_applied.over(node)
-        self._tell_committed()
+        self._notify_committed()
 
     def lost_incarnations(self) -> list[tuple[str, int, int]]:
         return self._peers_applied.lost_incarnations()
@@ -320,7 +320,7 @@ class SharedMetadataBackend(MetadataBackend):
             pending.applied_then = self.applied
             pending.wait(self._turn, PEER_TIMEOUT_MS)
             heapq.heappush(self._committed, (revision, pending.ticket, pending))
-            self._tell_committed()
+            self._notify_committed()
 
     def _refuse(self, pending: "PendingTransaction", revision: int) -> None:
         self._refused[pending.ticket] = (revision, pending)
@@ -328,7 +328,7 @@ class SharedMetadataBackend(MetadataBackend):
 
     def _advanced(self) -> None:
         self._end_refused()
-        self._tell_committed()
+        self._notify_committed()
 
     def _end_refused(self) -> None:
         for ticket, (revision, pending) in list(self._refused.items()):
@@ -338,7 +338,7 @@ class SharedMetadataBackend(MetadataBackend):
                 if pending.waiter is not None:
                     pending.waiter.outdated()
 
-    def _tell_committed(self) -> None:
+    def _notify_committed(self) -> None:
         """Tell the waiters of transactions that all nodes have applied."""
         reached = self._peers_applied.reached(self.applied)
         while self._committed and (self._committed[0][0] <= reached or self._committed[0][2].ended):
@@ -353,7 +353,7 @@ class SharedMetadataBackend(MetadataBackend):
     def timed_out(self, pending: "PendingTransaction") -> None:
         if 0 < pending.revision <= self.applied:
             self._peers_applied.leave_behind(pending.revision)
-            self._tell_committed()
+            self._notify_committed()
             return
         if pending.revision and self.applied > pending.applied_then:
             # this node is behind but still applies changes, as after a large import: wait for this one, too
@@ -363,7 +363,7 @@ class SharedMetadataBackend(MetadataBackend):
         self._undecided.pop(pending.ticket, None)
         self._refused.pop(pending.ticket, None)
         pending.end(self._turn)
-        pending.tell_failed(NOT_SEEN if pending.revision else NO_ANSWER)
+        pending.notify_failed(NOT_SEEN if pending.revision else NO_ANSWER)
 
 
 @final
@@ -391,7 +391,7 @@ class PendingTransaction(TimerTarget):
         self.ended = True
         self._stop_timer(turn)
 
-    def tell_failed(self, reason: str) -> None:
+    def notify_failed(self, reason: str) -> None:
         if self.waiter is not None:
             self.waiter.failed(reason)
 

@@ -10,7 +10,7 @@ out if they have their usual value: `durable` false; of a queue `exclusive`, the
 owns it (`owner`), and the `incarnation` of the node that it ends with; of a mirrored queue its replica set: the
 `epoch`, the `members`, and the names and incarnations of those `in_sync`. Its master is its `node`.
 
-Not here: keys and values in general (`broker.metadata.store`), planners (`broker.routing.topology_transactions`),
+Not here: keys and values in general (`broker.metadata.store`), transactions (`broker.routing.topology_transactions`),
 appliers (`broker.appliers`), the start (`broker.startup`).
 """
 
@@ -203,12 +203,12 @@ def _read_queue(parts: list[str], fields: DefinitionFields) -> Definition | None
 
 
 def _write_replica_set(fields: Table, replica_set: ReplicaSet) -> None:
-    runs: Table = {}
+    incarnations: Table = {}
     for name, incarnation in replica_set.in_sync:
-        runs[name] = incarnation
+        incarnations[name] = incarnation
     fields["epoch"] = replica_set.epoch
     fields["members"] = list(replica_set.members)
-    fields["in_sync"] = encode_table(runs)
+    fields["in_sync"] = encode_table(incarnations)
 
 
 def _read_replica_set(fields: DefinitionFields) -> ReplicaSet | None:

@@ -1,8 +1,8 @@
 """Metadata transactions: changes of definitions that belong together, made only if the relied-on keys are unchanged.
 
-A transaction is planned from the current definitions and changes nothing by itself. A backend decides: that of a node
+A transaction is built from the current definitions and changes nothing by itself. A backend decides: that of a node
 alone at once, that of a cluster through the shared store, which refuses a transaction if a key it relies on has
-changed meanwhile. Then it is planned again. A transaction takes effect as a whole, unless it is too large for that
+changed meanwhile. Then it is built again. A transaction takes effect as a whole, unless it is too large for that
 (`broker.metadata.proposal`).
 
 A key may also be *touched*: its value stays, but transactions that rely on it become outdated. A binding touches both
@@ -33,7 +33,7 @@ class TransactionWaiter:
 
     @abstractmethod
     def outdated(self) -> None:
-        """A relied-on key has changed, and the change is visible: plan again."""
+        """A relied-on key has changed, and the change is visible: build the transaction again."""
 
     @abstractmethod
     def failed(self, reason: str) -> None:
@@ -46,7 +46,7 @@ def transaction_failed(reason: str) -> ChannelFault:
 
 
 @final
-class PlannedChange:
+class ProposedChange:
     """The next definition of a key; None deletes it.
 
     `kept`: whether a node that is alone stores the definition.
@@ -63,7 +63,7 @@ class MetadataTransaction:
     """Changes by key, in the order in which they are made."""
 
     def __init__(self) -> None:
-        self.changes: dict[str, PlannedChange] = {}
+        self.changes: dict[str, ProposedChange] = {}
         # keys that must not change first
         self.relied_on: dict[str, None] = {}
         # keys that keep their values and count as changed
@@ -74,10 +74,10 @@ class MetadataTransaction:
         self.made: int = 0
 
     def put(self, definition: Definition) -> None:
-        self._change(PlannedChange(definition.key(), definition, definition.kept()))
+        self._change(ProposedChange(definition.key(), definition, definition.kept()))
 
     def delete(self, key: str, kept: bool = True) -> None:
-        self._change(PlannedChange(key, None, kept))
+        self._change(ProposedChange(key, None, kept))
 
     def rely_on(self, key: str) -> None:
         """The transaction is outdated if this key changes first."""
@@ -93,11 +93,11 @@ class MetadataTransaction:
         if key not in self.changes:
             self.touched[key] = None
 
-    def planned(self, key: str) -> PlannedChange | None:
+    def change_of(self, key: str) -> ProposedChange | None:
         """The change of a key, if any."""
         return self.changes.get(key)
 
-    def _change(self, change: PlannedChange) -> None:
+    def _change(self, change: ProposedChange) -> None:
         self.changes.pop(change.key, None)
         self.changes[change.key] = change
         self.touched.pop(change.key, None)

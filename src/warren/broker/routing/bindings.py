@@ -1,6 +1,6 @@
 """The bindings of one virtual host by their definitions: added, removed, and kept when a queue object is replaced.
 
-Not here: routing (`broker.routing.topology`), planning metadata transactions (`broker.routing.topology_transactions`).
+Not here: routing (`broker.routing.topology`), building metadata transactions (`broker.routing.topology_transactions`).
 """
 
 from typing import final

@@ -24,32 +24,32 @@ from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.routing.topology import PREDECLARED_NAMES, Topology, TopologyRemoval
 
 
-def plan_queue(plan: MetadataTransaction, queue: QueueDefinition) -> None:
+def add_queue_definition(transaction: MetadataTransaction, queue: QueueDefinition) -> None:
     """Create a queue, if its name is free."""
-    plan.rely_on(vhost_key(queue.vhost))
-    plan.put(queue)
+    transaction.rely_on(vhost_key(queue.vhost))
+    transaction.put(queue)
 
 
-def plan_exchange(plan: MetadataTransaction, exchange: ExchangeDefinition) -> None:
+def add_exchange_definition(transaction: MetadataTransaction, exchange: ExchangeDefinition) -> None:
     """Create an exchange, if its name is free."""
-    plan.rely_on(vhost_key(exchange.vhost))
-    plan.put(exchange)
+    transaction.rely_on(vhost_key(exchange.vhost))
+    transaction.put(exchange)
 
 
-def plan_binding(plan: MetadataTransaction, binding: BindingDefinition) -> None:
+def add_binding_definition(transaction: MetadataTransaction, binding: BindingDefinition) -> None:
     """Create a binding; its source and destination exist, or are created by the same transaction."""
-    plan.rely_on(vhost_key(binding.vhost))
-    plan.put(binding)
-    _touch_ends(plan, binding)
+    transaction.rely_on(vhost_key(binding.vhost))
+    transaction.put(binding)
+    _touch_ends(transaction, binding)
 
 
-def plan_unbinding(plan: MetadataTransaction, topology: Topology, binding: Binding) -> None:
+def add_binding_removal(transaction: MetadataTransaction, topology: Topology, binding: Binding) -> None:
     removal = TopologyRemoval(topology)
     removal.remove_binding(binding)
-    _plan_removal(plan, topology, removal)
+    _add_removal(transaction, topology, removal)
 
 
-def plan_queue_removal(plan: MetadataTransaction, topology: Topology, queue: QueuePort) -> None:
+def add_queue_removal(transaction: MetadataTransaction, topology: Topology, queue: QueuePort) -> None:
     """Delete a queue; a partitioned stream with its partitions."""
     removal = TopologyRemoval(topology)
     removal.remove_queue(queue)
@@ -57,7 +57,7 @@ def plan_queue_removal(plan: MetadataTransaction, topology: Topology, queue: Que
         partition = topology.queues.get(name)
         if partition is not None and logical_name(partition.arguments) == queue.name:
             removal.remove_queue(partition)
-    _plan_removal(plan, topology, removal)
+    _add_removal(transaction, topology, removal)
 
 
 def with_partitions(queue: QueueDefinition, queues: dict[str, QueuePort]) -> list[QueueDefinition]:
@@ -67,14 +67,14 @@ def with_partitions(queue: QueueDefinition, queues: dict[str, QueuePort]) -> lis
     return [QueueDefinition(queue.vhost, name, True, False, False, arguments) for name in missing] + [queue]
 
 
-def plan_exchange_removal(plan: MetadataTransaction, topology: Topology, exchange: Exchange) -> None:
+def add_exchange_removal(transaction: MetadataTransaction, topology: Topology, exchange: Exchange) -> None:
     removal = TopologyRemoval(topology)
     removal.remove_exchange(exchange)
-    _plan_removal(plan, topology, removal)
+    _add_removal(transaction, topology, removal)
 
 
-def plan_removal_of(
-    plan: MetadataTransaction, topology: Topology, queues: list[QueuePort], exchanges: list[Exchange]
+def add_removal_of(
+    transaction: MetadataTransaction, topology: Topology, queues: list[QueuePort], exchanges: list[Exchange]
 ) -> None:
     """Delete several queues and exchanges."""
     removal = TopologyRemoval(topology)
@@ -82,14 +82,14 @@ def plan_removal_of(
         removal.remove_queue(queue)
     for exchange in exchanges:
         removal.remove_exchange(exchange)
-    _plan_removal(plan, topology, removal)
+    _add_removal(transaction, topology, removal)
 
 
-def plan_all_removal(plan: MetadataTransaction, topology: Topology) -> None:
+def add_removal_of_all(transaction: MetadataTransaction, topology: Topology) -> None:
     """Delete everything in a virtual host."""
     removal = TopologyRemoval(topology)
     removal.remove_all()
-    _plan_removal(plan, topology, removal)
+    _add_removal(transaction, topology, removal)
 
 
 def binding_definition_of(vhost: str, binding: Binding) -> BindingDefinition:
@@ -106,23 +106,23 @@ def binding_definition_of(vhost: str, binding: Binding) -> BindingDefinition:
     )
 
 
-def _plan_removal(plan: MetadataTransaction, topology: Topology, removal: TopologyRemoval) -> None:
+def _add_removal(transaction: MetadataTransaction, topology: Topology, removal: TopologyRemoval) -> None:
     vhost = topology.vhost
     for thing in removal.gone:
         if isinstance(thing, Binding):
             binding = binding_definition_of(vhost, thing)
-            plan.delete(binding.key(), binding.durable)
-            _touch_ends(plan, binding)
+            transaction.delete(binding.key(), binding.durable)
+            _touch_ends(transaction, binding)
         elif isinstance(thing, Exchange):
-            plan.delete(exchange_key(vhost, thing.name), thing.durable)
+            transaction.delete(exchange_key(vhost, thing.name), thing.durable)
         else:
-            plan.delete(queue_key(vhost, thing.name), thing.durable)
+            transaction.delete(queue_key(vhost, thing.name), thing.durable)
 
 
-def _touch_ends(plan: MetadataTransaction, binding: BindingDefinition) -> None:
+def _touch_ends(transaction: MetadataTransaction, binding: BindingDefinition) -> None:
     if binding.source not in PREDECLARED_NAMES:
-        plan.touch(exchange_key(binding.vhost, binding.source))
+        transaction.touch(exchange_key(binding.vhost, binding.source))
     if binding.destination_is_queue:
-        plan.touch(queue_key(binding.vhost, binding.destination))
+        transaction.touch(queue_key(binding.vhost, binding.destination))
     elif binding.destination not in PREDECLARED_NAMES:
-        plan.touch(exchange_key(binding.vhost, binding.destination))
+        transaction.touch(exchange_key(binding.vhost, binding.destination))

@@ -62,7 +62,7 @@ def test_transactions_wait_until_the_node_has_joined(core: Core, client: Client)
     assert [[key for key, _value in order.changes] for order in orders] == [["queues/%2F/late"]]
 
 
-def test_transactions_are_planned_again_when_the_join_fails(core: Core, client: Client) -> None:
+def test_transactions_are_proposed_again_when_the_join_fails(core: Core, client: Client) -> None:
     move(core)
     client.declare("late")
     assert client.methods() == []

@@ -302,5 +302,5 @@ def test_a_refusal_is_shown_without_control_characters() -> None:
     assert (dialling.state, dialling.by_peer, dialling.reason) == (REFUSED, True, "no[31m, ?never")
 
 
-def test_talking_is_what_a_hello_begins_with() -> None:
+def test_both_ends_of_a_hello_begin_in_the_talking_state() -> None:
     assert (dialler().state, accepter().state) == (TALKING, TALKING)

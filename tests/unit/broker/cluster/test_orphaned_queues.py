@@ -15,7 +15,11 @@ from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.effects import ProposeTransaction
 from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.network_partitions import PartitionHandling
-from warren.broker.routing.topology_transactions import plan_binding, plan_exchange, plan_queue
+from warren.broker.routing.topology_transactions import (
+    add_binding_definition,
+    add_exchange_definition,
+    add_queue_definition,
+)
 from warren.broker.vhost import Vhost
 from warren.sim.cluster.metadata_store import LEASE_MS
 
@@ -72,10 +76,10 @@ class World:
 
     def forget(self, name: str) -> None:
         """Remove a node from the members."""
-        plan = MetadataTransaction()
-        plan.delete(node_key(name), kept=True)
+        transaction = MetadataTransaction()
+        transaction.delete(node_key(name), kept=True)
         node = self.cluster.nodes[next(iter(self.living))]
-        node.backend.submit(plan, None)
+        node.backend.submit(transaction, None)
         node.end_turn()
 
     def pass_ms(self, milliseconds: int) -> None:
@@ -83,24 +87,24 @@ class World:
 
     def submit(self, name: str, *definitions: Definition) -> None:
         ending = Ending()
-        plan = MetadataTransaction()
+        transaction = MetadataTransaction()
         for definition in definitions:
             if isinstance(definition, QueueDefinition):
-                plan_queue(plan, definition)
+                add_queue_definition(transaction, definition)
             elif isinstance(definition, ExchangeDefinition):
-                plan_exchange(plan, definition)
+                add_exchange_definition(transaction, definition)
             elif isinstance(definition, BindingDefinition):
-                plan_binding(plan, definition)
+                add_binding_definition(transaction, definition)
             else:
-                plan.put(definition)
+                transaction.put(definition)
         node = self.cluster.nodes[name]
-        node.backend.submit(plan, ending)
+        node.backend.submit(transaction, ending)
         node.end_turn()
         for _ in range(1_000):
-            if ending.told:
+            if ending.outcomes:
                 break
             self.pass_ms(5)
-        assert ending.told == ["agreed"]
+        assert ending.outcomes == ["committed"]
 
     def fleeting(self, home: str, *names: str) -> None:
         """Declare transient queues on a node, each bound to an auto-delete fanout exchange."""

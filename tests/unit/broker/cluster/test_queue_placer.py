@@ -109,12 +109,14 @@ def test_chance_reaches_every_node_and_is_the_same_with_the_same_seed(
 
 
 def test_queues_of_one_transaction_are_spread_like_single_declares(placer: QueuePlacer) -> None:
-    plan = MetadataTransaction()
+    transaction = MetadataTransaction()
     queues = [QueueDefinition("/", f"new{number}", True, False, False, MIN_MASTERS) for number in range(7)]
     for queue in queues:
-        plan.put(queue)
+        transaction.put(queue)
     turn = Turn()
-    PlacingMetadataBackend(turn, SharedMetadataBackend(turn, MetadataAppliers()), placer, None).submit(plan, None)
+    PlacingMetadataBackend(turn, SharedMetadataBackend(turn, MetadataAppliers()), placer, None).submit(
+        transaction, None
+    )
     # with the two, two and one existing queues: four each
     assert sorted(queue.node for queue in queues) == ["a", "a", "b", "b", "c", "c", "c"]
 
@@ -148,10 +150,10 @@ class Answers(TransactionWaiter):
 def test_a_queue_that_no_node_can_have_is_refused(placer: QueuePlacer, membership: ClusterMembership) -> None:
     for name in "abc":
         membership.put(NodeDefinition(name, "disc", "", witness=True), 3)
-    plan, turn, answers = MetadataTransaction(), Turn(), Answers()
-    plan.put(QueueDefinition("/", "q", True, False, False, {}))
+    transaction, turn, answers = MetadataTransaction(), Turn(), Answers()
+    transaction.put(QueueDefinition("/", "q", True, False, False, {}))
     assert not PlacingMetadataBackend(turn, SharedMetadataBackend(turn, MetadataAppliers()), placer, None).submit(
-        plan, answers
+        transaction, answers
     )
     assert answers.reasons == []
     turn.fire_timers()

@@ -22,7 +22,7 @@ def test_a_client_gets_the_reason_why_its_connection_is_closed() -> None:
     assert core.closed == [client.number]
 
 
-def test_one_that_has_not_shaken_hands_is_cut_off() -> None:
+def test_a_connection_before_its_handshake_is_dropped() -> None:
     core = Core()
     client = core.connect()
     core.command(ForceCloseConnection(client.number, "because"))

@@ -33,13 +33,13 @@ class LateBackend(MetadataBackend):
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.plans: list[MetadataTransaction] = []
+        self.transactions: list[MetadataTransaction] = []
         self._waiter: TransactionWaiter | None = None
         self._real = core.broker.control.backend
         core.broker.control.backend = self
 
-    def submit(self, plan: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
-        self.plans.append(plan)
+    def submit(self, transaction: MetadataTransaction, waiter: TransactionWaiter | None) -> bool:
+        self.transactions.append(transaction)
         self._waiter = waiter
         return False
 
@@ -52,7 +52,7 @@ class LateBackend(MetadataBackend):
         return self.decide("committed")
 
     def make(self) -> None:
-        assert self._real.submit(self.plans[-1], None)
+        assert self._real.submit(self.transactions[-1], None)
 
     def decide(self, outcome: str, *reason: str) -> list[CompleteCommand]:
         """Call the waiter at the beginning of a turn; the answers of that turn."""
@@ -93,20 +93,20 @@ def order(core: Core, command: Command, ticket: int = 7) -> list[CompleteCommand
     return [effect for effect in core.turn(CommandReceived(ticket, command)) if isinstance(effect, CompleteCommand)]
 
 
-def test_nothing_is_made_or_answered_before_it_is_committed(core: Core, late: LateBackend) -> None:
+def test_nothing_is_changed_or_answered_before_the_commit(core: Core, late: LateBackend) -> None:
     assert order(core, put_user()) == []
     assert "u" not in core.broker.access.users
     assert late.commit() == [CompleteCommand(7, True)]
     assert "u" in core.broker.access.users
 
 
-def test_a_plan_that_is_outdated_is_made_anew_from_what_there_is(core: Core, late: LateBackend) -> None:
+def test_an_outdated_transaction_is_built_again_from_the_current_definitions(core: Core, late: LateBackend) -> None:
     order(core, put_user())
     late.commit_from_another_node(CommandBatch([put_user(), SetUserLimits("u", {"max-channels": 3})]))
     assert late.decide("outdated") == []
     assert late.commit() == [CompleteCommand(7, False)]
     assert core.broker.access.users["u"].limits == {"max-channels": 3}
-    assert len(late.plans) == 2
+    assert len(late.transactions) == 2
 
 
 def test_a_command_that_has_become_impossible_is_refused(core: Core, late: LateBackend) -> None:
@@ -121,7 +121,7 @@ def test_a_command_that_is_always_outdated_is_given_up(core: Core, late: LateBac
     for _again in range(19):
         assert late.decide("outdated") == []
     [answer] = late.decide("outdated")
-    assert (answer.ticket, answer.refusal, len(late.plans)) == (7, "unavailable", 20)
+    assert (answer.ticket, answer.refusal, len(late.transactions)) == (7, "unavailable", 20)
     assert "20 times" in answer.reason
 
 
@@ -131,15 +131,15 @@ def test_an_unknown_outcome_is_answered_with_its_reason(core: Core, late: LateBa
     assert "u" not in core.broker.access.users
 
 
-def test_a_refused_command_is_never_planned(core: Core, late: LateBackend) -> None:
+def test_a_refused_command_proposes_nothing(core: Core, late: LateBackend) -> None:
     assert order(core, put_user("")) == [CompleteCommand(7, None, "bad_request", "user name must not be empty")]
-    assert late.plans == []
+    assert late.transactions == []
 
 
-def test_what_changes_no_definition_needs_no_agreement(core: Core, late: LateBackend) -> None:
+def test_a_command_without_changes_needs_no_commit(core: Core, late: LateBackend) -> None:
     client = core.client()
     assert order(core, ForceCloseConnection(client.number, "enough")) == [CompleteCommand(7)]
-    assert late.plans == []
+    assert late.transactions == []
     assert client.names() == ["connection.close"]
 
 
@@ -160,9 +160,9 @@ def test_a_virtual_host_that_went_at_once_is_not_traced(core: Core, late: LateBa
 @pytest.mark.parametrize("outcome", [("failed", "no majority"), ("outdated",)])
 def test_a_refusal_says_how_many_changes_were_applied(core: Core, late: LateBackend, outcome: tuple[str, ...]) -> None:
     order(core, CommandBatch([put_user("w"), put_user("x"), SetUserLimits("guest", {"max-channels": 3})]))
-    late.plans[-1].made = 2
+    late.transactions[-1].made = 2
     assert late.decide("outdated") == []
-    late.plans[-1].made = 1
+    late.transactions[-1].made = 1
     late.commit_from_another_node(DeleteUser("guest"))
     [answer] = late.decide(*outcome)
     assert answer.reason.endswith("; 2 of 3 changes were made before that, and stay")
@@ -177,7 +177,7 @@ def test_an_answer_that_is_committed_late_waits_for_the_disk() -> None:
     assert "users/u" in core.disk.values
 
 
-def test_commands_that_belong_together_are_one_plan(core: Core, late: LateBackend) -> None:
+def test_a_batch_of_commands_is_one_transaction(core: Core, late: LateBackend) -> None:
     commands: list[Command] = [
         put_vhost(),
         put_vhost(),
@@ -194,7 +194,7 @@ def test_commands_that_belong_together_are_one_plan(core: Core, late: LateBacken
         SetPolicy(Policy("v", "p", "^q", "queues", {"max-length": 5}), False),
     ]
     assert order(core, CommandBatch(commands)) == []
-    assert len(late.plans) == 1
+    assert len(late.transactions) == 1
     [answer] = late.commit()
     assert answer.result == [True, False, None, None, True, None, None, False, True, False, True, False, None]
     access = core.broker.access
@@ -206,7 +206,7 @@ def test_commands_that_belong_together_are_one_plan(core: Core, late: LateBacken
 
 
 def relied_on(late: LateBackend) -> list[str]:
-    return sorted([*late.plans[-1].relied_on, *late.plans[-1].relied_on_under])
+    return sorted([*late.transactions[-1].relied_on, *late.transactions[-1].relied_on_under])
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,9 @@ def relied_on(late: LateBackend) -> list[str]:
         (SetGlobalParameter("g", 1), ["global_parameters/g"]),
     ],
 )
-def test_a_plan_relies_on_what_it_belongs_to(core: Core, late: LateBackend, command: Command, keys: list[str]) -> None:
+def test_a_transaction_relies_on_the_keys_of_its_containers(
+    core: Core, late: LateBackend, command: Command, keys: list[str]
+) -> None:
     order(core, command)
     assert relied_on(late) == keys
 

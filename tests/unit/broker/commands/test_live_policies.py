@@ -75,7 +75,7 @@ def test_a_policy_with_a_higher_priority_takes_over_and_gives_back(core: Core, c
     assert queue_of(core, "q").settings.max_length == -1
 
 
-def test_a_policy_whose_pattern_changes_leaves_those_it_does_not_fit(core: Core, client: Client) -> None:
+def test_a_policy_with_a_new_pattern_leaves_queues_that_no_longer_match(core: Core, client: Client) -> None:
     client.declare("a")
     client.declare("b")
     set_policy(core, "a", {"max-length": 5})
@@ -83,7 +83,7 @@ def test_a_policy_whose_pattern_changes_leaves_those_it_does_not_fit(core: Core,
     assert [queue_of(core, name).policy for name in ("a", "b")] == ["", "p"]
 
 
-def test_an_operator_policy_lowers_what_a_policy_and_an_argument_say(core: Core, client: Client) -> None:
+def test_an_operator_policy_lowers_limits_of_a_policy_and_an_argument(core: Core, client: Client) -> None:
     client.declare("q", {"x-max-length": 9, "x-message-ttl": 100})
     set_policy(core, "q", {"max-length": 7, "message-ttl": 500})
     set_policy(core, "q", {"max-length": 3}, name="ceiling", operator=True)
@@ -121,7 +121,7 @@ def test_a_file_of_policies_counts_as_a_whole(core: Core, client: Client) -> Non
     assert queue_of(core, "q").policy == "good"
 
 
-def test_what_is_refused(core: Core) -> None:
+def test_invalid_policies_are_refused(core: Core) -> None:
     elsewhere = Policy("nowhere", "p", "q", "all", {"max-length": 1})
     assert refusal(core, SetPolicy(elsewhere, False)) == ("not_found", "vhost_not_found")
     assert refusal(core, ClearPolicy("/", "p", False)) == ("not_found", "Parameter does not exist")
@@ -148,7 +148,7 @@ def test_heads_beyond_a_new_limit_are_dead_lettered(core: Core, client: Client) 
     assert drained(client, "q") == [b"3", b"4"]
 
 
-def test_a_queue_that_is_to_refuse_keeps_what_it_has(core: Core, client: Client) -> None:
+def test_a_queue_that_rejects_publishes_keeps_its_messages(core: Core, client: Client) -> None:
     client.declare("q")
     client.publish("q", *numbered(5))
     client.confirm()
@@ -165,7 +165,7 @@ def test_a_limit_counts_for_bytes_too(core: Core, client: Client) -> None:
     assert drained(client, "q") == [b"bbbb", b"cc"]
 
 
-def test_what_is_unacked_is_beyond_any_limit_until_it_comes_back(core: Core, client: Client) -> None:
+def test_unacked_messages_count_for_no_limit_until_they_are_requeued(core: Core, client: Client) -> None:
     client.declare("q")
     client.publish("q", *numbered(3))
     client.say(BasicGet(queue="q"))
@@ -176,7 +176,7 @@ def test_what_is_unacked_is_beyond_any_limit_until_it_comes_back(core: Core, cli
     assert drained(client, "q") == [b"1", b"2"]
 
 
-def test_a_lifetime_counts_for_what_comes_after_it(core: Core, client: Client) -> None:
+def test_a_message_ttl_counts_for_later_messages(core: Core, client: Client) -> None:
     client.declare("q")
     client.publish("q", b"old")
     set_policy(core, "q", {"message-ttl": 1000})
@@ -241,7 +241,7 @@ def test_deliveries_are_counted_against_a_limit_by_policy(core: Core, client: Cl
 # -- exchanges
 
 
-def test_what_no_binding_wants_goes_to_the_alternate_exchange_of_a_policy(core: Core, client: Client) -> None:
+def test_unroutable_messages_go_to_the_alternate_exchange_of_a_policy(core: Core, client: Client) -> None:
     client.declare("rest")
     client.declare_exchange("spare", "fanout")
     client.declare_exchange("news", "direct")
@@ -288,7 +288,7 @@ def test_a_policy_for_queues_leaves_exchanges_alone(core: Core) -> None:
     assert exchange_of(core, "amq.direct").alternate == ""
 
 
-def test_consumers_get_what_waits_before_a_limit_drops_it(core: Core, client: Client) -> None:
+def test_consumers_get_waiting_messages_before_a_limit_drops_them(core: Core, client: Client) -> None:
     client.declare("q")
     client.consume("q", no_ack=True)
     client.heard()

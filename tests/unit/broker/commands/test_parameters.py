@@ -27,7 +27,7 @@ def test_policies_are_not_set_as_parameters() -> None:
         assert refused == ("bad_request", "policies may not be set using this method")
 
 
-def test_a_component_says_what_its_parameters_may_be() -> None:
+def test_a_component_validates_its_parameters() -> None:
     core = Core()
     core.broker.parameters.components["even"] = Even()
     assert refusal(core, SetParameter("/", "even", "n", 3)) == (

@@ -28,7 +28,7 @@ def bindings(core: Core, vhost: str = "/") -> list[tuple[str, str, str]]:
     return [(one.source.name, one.destination.name, one.routing_key) for each in exchanges for one in each.outgoing]
 
 
-def test_a_binding_may_refer_to_what_the_same_file_makes() -> None:
+def test_a_binding_may_refer_to_objects_of_the_same_file() -> None:
     core = Core()
     core.command(
         CommandBatch(
@@ -45,7 +45,7 @@ def test_a_binding_may_refer_to_what_the_same_file_makes() -> None:
     assert bindings(core) == [("amq.direct", "q", "k"), ("news", "q", "a.#"), ("news", "more", "k")]
 
 
-def test_and_to_what_a_virtual_host_of_the_same_file_has_from_the_start() -> None:
+def test_a_binding_may_refer_to_predeclared_exchanges_of_a_virtual_host_of_the_same_file() -> None:
     core = Core()
     core.command(
         CommandBatch([PutVhost("v", "", [], None), queue("q", vhost="v"), binding("amq.topic", "q", vhost="v")])
@@ -53,7 +53,7 @@ def test_and_to_what_a_virtual_host_of_the_same_file_has_from_the_start() -> Non
     assert bindings(core, "v") == [("amq.topic", "q", "k")]
 
 
-def test_what_is_there_stays_as_it_is() -> None:
+def test_existing_objects_are_not_changed() -> None:
     core = Core()
     client = core.client()
     client.declare("q", {"x-max-length": 1})
@@ -134,7 +134,7 @@ def test_there_are_no_more_queues_than_the_virtual_host_may_have() -> None:
     core.command(CommandBatch([queue("b"), queue("a")]))
 
 
-def test_what_is_durable_is_kept() -> None:
+def test_durable_objects_are_stored() -> None:
     disk = PlainDisk()
     core = DurableCore(disk)
     core.command(

@@ -82,7 +82,7 @@ def test_deleting_a_user_takes_its_permissions_and_closes_its_connections(core: 
     assert refusal(core, DeleteUser("u")) == ("not_found", "Not Found")
 
 
-def test_a_user_that_was_deleted_while_it_came_in_finds_the_door_closed(core: Core) -> None:
+def test_a_user_deleted_during_its_login_is_refused(core: Core) -> None:
     client = core.connect()
     client.log_in("u", "u")
     client.say(ConnectionTuneOk(channel_max=2047, frame_max=131072, heartbeat=0), channel=0)
@@ -91,7 +91,7 @@ def test_a_user_that_was_deleted_while_it_came_in_finds_the_door_closed(core: Co
     assert closed_with(client.methods()) == (530, "NOT_ALLOWED - access to vhost '/' refused for user 'u'")
 
 
-def test_a_virtual_host_is_closed_to_who_has_no_permission_in_it(core: Core) -> None:
+def test_a_user_without_permissions_in_a_virtual_host_is_refused(core: Core) -> None:
     core.command(PutVhost("v", "", [], None))
     client = core.connect()
     assert closed_with([heard.method for heard in client.shake_hands(user="u", vhost="v")]) == (
@@ -176,7 +176,7 @@ def test_limits_that_make_no_sense_are_refused(core: Core) -> None:
     assert refusal(core, ClearUserLimits("absent", None))[0] == "bad_request"
 
 
-def test_a_login_with_a_slow_hash_holds_back_what_follows_it() -> None:
+def test_input_after_a_login_waits_for_its_slow_hash() -> None:
     core = Core(BrokerSettings(password_hashing_module=SCRYPT))
     client = core.connect()
     client.log_in("guest", "guest")

@@ -69,16 +69,16 @@ class Ending(TransactionWaiter):
     """Records the outcome."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.outcomes: list[str] = []
 
     def committed(self) -> None:
-        self.told.append("agreed")
+        self.outcomes.append("committed")
 
     def outdated(self) -> None:
-        self.told.append("outdated")
+        self.outcomes.append("outdated")
 
     def failed(self, reason: str) -> None:
-        self.told.append(f"failed: {reason}")
+        self.outcomes.append(f"failed: {reason}")
 
 
 class SharingNode:
@@ -125,9 +125,9 @@ class SharingNode:
                     self.seat.propose(effect)
             elif isinstance(effect, Note):
                 self.notes.append(effect)
-        untold = self.backend.take_unreported()
-        if untold:
-            self._cluster.tell_peers(self, untold)
+        unreported = self.backend.take_unreported()
+        if unreported:
+            self._cluster.notify_peers(self, unreported)
         next_ms = self.turn.next_timer_ms()
         if next_ms:
             self._cluster.clock.schedule(max(0, next_ms - self._cluster.clock.now_ms), self._wake)
@@ -171,19 +171,19 @@ class SharingCluster:
             node.backend.peer_lost(lost.name)
             node.end_turn()
 
-    def tell_peers(self, teller: SharingNode, revision: int) -> None:
+    def notify_peers(self, sender: SharingNode, revision: int) -> None:
         for node in self.nodes.values():
-            if node is not teller:
-                self.clock.schedule(1, self._telling(node, teller.name, revision))
+            if node is not sender:
+                self.clock.schedule(1, self._notification(node, sender.name, revision))
 
     def _link(self, one: SharingNode, other: SharingNode) -> None:
         for node, peer in ((one, other), (other, one)):
             node.backend.peer_connected(peer.name, 1)
             node.backend.peer_applied(peer.name, peer.backend.applied)
 
-    def _telling(self, listener: SharingNode, teller: str, revision: int) -> Callable[[], None]:
-        def tell() -> None:
-            listener.backend.peer_applied(teller, revision)
+    def _notification(self, listener: SharingNode, sender: str, revision: int) -> Callable[[], None]:
+        def notify() -> None:
+            listener.backend.peer_applied(sender, revision)
             listener.end_turn()
 
-        return tell
+        return notify

@@ -137,7 +137,7 @@ def test_two_bindings_share_a_key_only_if_they_are_one(
 
 
 @given(tables(), tables())
-def test_the_arguments_of_a_binding_tell_it_apart_but_their_order_does_not(one: Table, other: Table) -> None:
+def test_the_arguments_of_a_binding_identify_it_in_any_order(one: Table, other: Table) -> None:
     keys = [binding_with(arguments).key() for arguments in (one, other)]
     assert (keys[0] == keys[1]) is (encode_sorted(one) == encode_sorted(other))
     assert binding_with({name: one[name] for name in reversed(list(one))}).key() == keys[0]
@@ -172,7 +172,7 @@ def test_a_damaged_value_is_reported_with_its_key(key: str, value: bytes, senten
     assert str(refused.value).startswith(sentence)
 
 
-def test_changes_are_numbered_on_from_what_is_stored_and_taken_once() -> None:
+def test_changes_are_numbered_after_the_stored_revision_and_taken_once() -> None:
     metadata = MetadataChangeLog(7)
     assert (metadata.put("a", b"1"), metadata.delete("a"), metadata.put("a", b"2")) == (8, 9, 10)
     assert metadata.take() == [

@@ -1,4 +1,4 @@
-"""The metadata backend of a cluster: which waiter is told what, and when."""
+"""The metadata backend of a cluster: outcomes of transactions, and when waiters get them."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ import pytest
 from tests.unit.broker.metadata.shared_cluster import Ending, SharingCluster, SharingNode
 from warren.broker.metadata.access_definitions import VhostDefinition, vhost_key
 from warren.broker.metadata.shared_backend import STALE_AFTER_MS
-from warren.broker.metadata.store import IDS_PER_REVISION
+from warren.broker.metadata.store import COMMITTED, IDS_PER_REVISION
 from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.effects import ProposeTransaction
 from warren.broker.model.events import DefinitionsChanged, DefinitionsCurrent, DefinitionsReplaced, TransactionDecided
@@ -22,17 +22,17 @@ def vhost(name: str, description: str = "") -> VhostDefinition:
 
 
 def putting(*names: str, description: str = "") -> MetadataTransaction:
-    plan = MetadataTransaction()
+    transaction = MetadataTransaction()
     for name in names:
-        plan.put(vhost(name, description))
-    return plan
+        transaction.put(vhost(name, description))
+    return transaction
 
 
-def submit(node: SharingNode, plan: MetadataTransaction) -> Ending:
+def submit(node: SharingNode, transaction: MetadataTransaction) -> Ending:
     ending = Ending()
-    assert not node.backend.submit(plan, ending)
+    assert not node.backend.submit(transaction, ending)
     node.end_turn()
-    assert ending.told == []
+    assert ending.outcomes == []
     return ending
 
 
@@ -41,11 +41,11 @@ def cluster() -> SharingCluster:
     return SharingCluster("a", "b", "c")
 
 
-def test_an_agreed_change_is_applied_on_every_node_before_the_waiter_is_told(cluster: SharingCluster) -> None:
+def test_a_committed_change_is_applied_on_every_node_before_the_waiter_is_notified(cluster: SharingCluster) -> None:
     ending = submit(cluster.nodes["a"], putting("v"))
-    while not ending.told:
+    while not ending.outcomes:
         cluster.clock.pass_ms(1)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
     assert [list(node.maker.made) for node in cluster.nodes.values()] == [["vhosts/v"]] * 3
 
 
@@ -58,35 +58,35 @@ def test_a_proposal_alone_applies_nothing(cluster: SharingCluster) -> None:
 
 def test_an_empty_transaction_takes_effect_at_once(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
-    plan = MetadataTransaction()
-    plan.rely_on("vhosts/v")
-    assert node.backend.submit(plan, None)
+    transaction = MetadataTransaction()
+    transaction.rely_on("vhosts/v")
+    assert node.backend.submit(transaction, None)
     assert not node.backend.is_immediate()
     assert node.turn.effects == []
 
 
-def test_of_two_conflicting_transactions_one_takes_effect_and_one_is_planned_again(
+def test_of_two_conflicting_transactions_one_takes_effect_and_one_is_proposed_again(
     cluster: SharingCluster,
 ) -> None:
     first = submit(cluster.nodes["a"], putting("v", description="first"))
     second = submit(cluster.nodes["b"], putting("v", description="second"))
     cluster.clock.pass_ms(100)
-    assert sorted(first.told + second.told) == ["agreed", "outdated"]
+    assert sorted(first.outcomes + second.outcomes) == ["committed", "outdated"]
     again = submit(cluster.nodes["b"], putting("v", description="third"))
     cluster.clock.pass_ms(100)
-    assert again.told == ["agreed"]
+    assert again.outcomes == ["committed"]
     assert {node.maker.made["vhosts/v"][1] for node in cluster.nodes.values()} == {vhost("v", "third").value()}
 
 
-def test_outdated_is_told_once_the_newer_state_is_applied(cluster: SharingCluster) -> None:
+def test_a_waiter_gets_outdated_once_the_newer_state_is_applied(cluster: SharingCluster) -> None:
     node, store = cluster.nodes["a"], cluster.store
     ending = submit(node, putting("v"))
     node.backend.decided(TransactionDecided(1, "outdated", store.revision + 1))
-    assert ending.told == []
+    assert ending.outcomes == []
     node.backend.changed(
         DefinitionsChanged(store.revision + 1, [MetadataChange(store.revision + 1, "vhosts/v", vhost("v").value())])
     )
-    assert ending.told == ["outdated"]
+    assert ending.outcomes == ["outdated"]
     assert "vhosts/v" in node.maker.made
 
 
@@ -95,9 +95,9 @@ def test_a_slow_node_is_waited_for_and_an_ended_incarnation_is_not(cluster: Shar
     slow.seat.cut()
     ending = submit(cluster.nodes["a"], putting("v"))
     cluster.clock.pass_ms(1_000)
-    assert ending.told == []
+    assert ending.outcomes == []
     cluster.lose(slow)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
 
 
 def test_a_node_whose_link_is_lost_is_waited_for_until_it_knows_itself_that_it_is_stale(
@@ -107,14 +107,14 @@ def test_a_node_whose_link_is_lost_is_waited_for_until_it_knows_itself_that_it_i
     parted.seat.cut()
     cluster.part(node, parted)
     ending = submit(node, putting("v"))
-    while not ending.told:
+    while not ending.outcomes:
         assert [run[:2] for run in node.backend.lost_incarnations()] == [("c", 1)]
         cluster.clock.pass_ms(100)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
     assert parted.backend.is_stale(cluster.clock.now_ms)
     quick = submit(node, putting("w"))
     cluster.clock.pass_ms(100)
-    assert quick.told == ["agreed"]
+    assert quick.outcomes == ["committed"]
 
 
 def test_two_nodes_that_lost_their_link_take_themselves_to_be_behind_until_it_is_back(cluster: SharingCluster) -> None:
@@ -135,11 +135,11 @@ def test_a_reconnected_node_ends_the_waiting_with_its_first_report(cluster: Shar
     node.backend.peer_applied("c", 1_000_000)
     ending = submit(node, putting("v"))
     cluster.clock.pass_ms(1_000)
-    assert ending.told == []
+    assert ending.outcomes == []
     node.backend.peer_connected("c", 1)
     assert node.backend.lost_incarnations() == []
     node.backend.peer_applied("c", parted.backend.applied)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
 
 
 def test_a_node_is_as_current_as_the_question_however_long_the_answer_took(cluster: SharingCluster) -> None:
@@ -169,7 +169,7 @@ def test_a_slow_node_that_gets_there_ends_the_waiting(cluster: SharingCluster) -
     cluster.clock.pass_ms(1_000)
     slow.seat.mend()
     cluster.clock.pass_ms(100)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
     assert "vhosts/v" in slow.maker.made
 
 
@@ -179,29 +179,29 @@ def test_a_node_that_is_cut_off_from_the_store_alone_is_left_behind_when_it_know
     behind, node = cluster.nodes["c"], cluster.nodes["a"]
     behind.seat.cut()
     ending = submit(node, putting("v"))
-    while not ending.told:
+    while not ending.outcomes:
         cluster.clock.pass_ms(100)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
     assert behind.backend.is_stale(cluster.clock.now_ms)
     assert not node.backend.is_stale(cluster.clock.now_ms)
     assert [note.name for note in node.notes] == ["peer.behind"]
     quick = submit(node, putting("w"))
     cluster.clock.pass_ms(100)
-    assert quick.told == ["agreed"]
+    assert quick.outcomes == ["committed"]
     behind.seat.mend()
     cluster.clock.pass_ms(100)
     assert [note.name for note in node.notes] == ["peer.behind", "peer.caught_up"]
     behind.seat.cut()
     slow = submit(node, putting("x"))
     cluster.clock.pass_ms(1_000)
-    assert slow.told == []
+    assert slow.outcomes == []
 
 
 def test_without_a_majority_a_transaction_fails_and_nothing_is_applied(cluster: SharingCluster) -> None:
     cluster.store.set_majority(False)
     ending = submit(cluster.nodes["a"], putting("v"))
     cluster.clock.pass_ms(20_000)
-    assert ending.told == ["failed: the store cannot be reached"]
+    assert ending.outcomes == ["failed: the store cannot be reached"]
     assert all(node.backend.is_stale(cluster.clock.now_ms) for node in cluster.nodes.values())
     cluster.store.set_majority(True)
     cluster.clock.pass_ms(2_000)
@@ -217,21 +217,21 @@ def test_a_store_that_never_answers_is_given_up_after_ten_seconds(cluster: Shari
     node.turn.effects = []
     node.end_turn()
     cluster.clock.pass_ms(9_000)
-    assert ending.told == []
+    assert ending.outcomes == []
     cluster.clock.pass_ms(2_000)
-    assert ending.told == ["failed: the cluster's metadata store did not answer within 10 seconds"]
-    node.backend.decided(TransactionDecided(ticket, "agreed", 5))
-    assert len(ending.told) == 1
+    assert ending.outcomes == ["failed: the cluster's metadata store did not answer within 10 seconds"]
+    node.backend.decided(TransactionDecided(ticket, COMMITTED, 5))
+    assert len(ending.outcomes) == 1
 
 
-def test_an_unknown_outcome_is_told_as_a_failure(cluster: SharingCluster) -> None:
+def test_an_unknown_outcome_is_reported_as_a_failure(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
     ending = submit(node, putting("v"))
     # the request arrives after one millisecond, its answer is lost
     cluster.clock.pass_ms(1)
     node.seat.cut()
     cluster.clock.pass_ms(5_000)
-    assert ending.told == ["failed: the store did not answer"]
+    assert ending.outcomes == ["failed: the store did not answer"]
     node.seat.mend()
     cluster.clock.pass_ms(100)
     assert "vhosts/v" in node.maker.made
@@ -240,24 +240,24 @@ def test_an_unknown_outcome_is_told_as_a_failure(cluster: SharingCluster) -> Non
 def test_a_change_that_this_node_has_not_applied_is_no_success(cluster: SharingCluster) -> None:
     node = cluster.nodes["a"]
     ending = submit(node, putting("v"))
-    node.backend.decided(TransactionDecided(1, "agreed", 1_000_000))
+    node.backend.decided(TransactionDecided(1, COMMITTED, 1_000_000))
     cluster.clock.pass_ms(20_000)
-    assert ending.told == [
+    assert ending.outcomes == [
         "failed: the cluster's metadata store agreed, but this node has not heard of the change in time"
     ]
 
 
 def test_a_node_that_still_applies_changes_is_waited_for(cluster: SharingCluster) -> None:
-    """A large import is agreed faster than it is applied."""
+    """A large import is committed faster than it is applied."""
     node = cluster.nodes["a"]
     ending = submit(node, putting("v"))
-    node.backend.decided(TransactionDecided(1, "agreed", LATER + 10))
+    node.backend.decided(TransactionDecided(1, COMMITTED, LATER + 10))
     for heard in range(10):
         node.take(DefinitionsCurrent(LATER + heard, cluster.clock.now_ms))
         cluster.clock.pass_ms(5_000)
-        assert ending.told == []
+        assert ending.outcomes == []
     cluster.clock.pass_ms(12_000)
-    assert [told[:6] for told in ending.told] == ["failed"]
+    assert [outcome[:6] for outcome in ending.outcomes] == ["failed"]
 
 
 def test_transactions_are_held_while_a_node_joins(cluster: SharingCluster) -> None:
@@ -272,7 +272,7 @@ def test_transactions_are_held_while_a_node_joins(cluster: SharingCluster) -> No
     node.backend.begin()
     node.end_turn()
     cluster.clock.pass_ms(100)
-    assert (fresh.told, outdated.told) == (["agreed"], ["outdated"])
+    assert (fresh.outcomes, outdated.outcomes) == (["committed"], ["outdated"])
 
 
 def test_a_held_transaction_that_timed_out_is_not_proposed(cluster: SharingCluster) -> None:
@@ -282,7 +282,7 @@ def test_a_held_transaction_that_timed_out_is_not_proposed(cluster: SharingClust
     cluster.clock.pass_ms(11_000)
     node.backend.begin()
     node.end_turn()
-    assert [told[:6] for told in ending.told] == ["failed"]
+    assert [outcome[:6] for outcome in ending.outcomes] == ["failed"]
     assert node.proposed == []
 
 
@@ -307,18 +307,18 @@ def test_touching_a_key_outdates_transactions_that_rely_on_it(cluster: SharingCl
     first = submit(cluster.nodes["a"], touching)
     second = submit(cluster.nodes["b"], deleting)
     cluster.clock.pass_ms(100)
-    assert (first.told, second.told) == (["agreed"], ["outdated"])
+    assert (first.outcomes, second.outcomes) == (["committed"], ["outdated"])
     assert cluster.nodes["b"].maker.made["vhosts/v"][1] == vhost("v").value()
 
 
 def test_a_missing_key_cannot_be_touched_and_must_stay_missing(cluster: SharingCluster) -> None:
-    plan = putting("w")
-    plan.touch(vhost_key("v"))
+    transaction = putting("w")
+    transaction.touch(vhost_key("v"))
     node = cluster.nodes["a"]
-    ending = submit(node, plan)
+    ending = submit(node, transaction)
     assert (node.proposed[0].touched, sorted(node.proposed[0].compares)) == ([], [("vhosts/v", 0), ("vhosts/w", 0)])
     cluster.clock.pass_ms(100)
-    assert ending.told == ["agreed"]
+    assert ending.outcomes == ["committed"]
 
 
 def test_a_new_key_under_a_prefix_outdates_transactions_that_rely_on_it(cluster: SharingCluster) -> None:
@@ -328,13 +328,13 @@ def test_a_new_key_under_a_prefix_outdates_transactions_that_rely_on_it(cluster:
     submit(cluster.nodes["b"], putting("v"))
     ending = submit(cluster.nodes["a"], deleting)
     cluster.clock.pass_ms(100)
-    assert ending.told == ["outdated"]
+    assert ending.outcomes == ["outdated"]
     again = MetadataTransaction()
     again.rely_on_all("vhosts/")
     again.put(vhost("mark"))
     ended = submit(cluster.nodes["a"], again)
     cluster.clock.pass_ms(100)
-    assert ended.told == ["agreed"]
+    assert ended.outcomes == ["committed"]
     assert "vhosts/mark" in cluster.store.snapshot()[1]
 
 
@@ -354,7 +354,7 @@ def test_a_damaged_definition_stops_the_node(cluster: SharingCluster) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nodes_converge_and_no_waiter_is_told_twice(seed: int) -> None:
+def test_nodes_converge_and_no_waiter_is_notified_twice(seed: int) -> None:
     chance = Random(seed)
     cluster = SharingCluster("a", "b", "c", delay_ms=lambda: chance.choice((0, 1, 5, 40)))
     nodes = list(cluster.nodes.values())
@@ -362,13 +362,13 @@ def test_nodes_converge_and_no_waiter_is_told_twice(seed: int) -> None:
     for number in range(150):
         node = chance.choice(nodes)
         name = f"v{chance.randrange(6)}"
-        plan = MetadataTransaction()
+        transaction = MetadataTransaction()
         if chance.random() < 0.3:
-            plan.delete(vhost_key(name))
+            transaction.delete(vhost_key(name))
         else:
-            plan.put(vhost(name, str(number)))
+            transaction.put(vhost(name, str(number)))
         ending = Ending()
-        node.backend.submit(plan, ending)
+        node.backend.submit(transaction, ending)
         node.end_turn()
         endings.append((ending, name, vhost(name, str(number)).value()))
         if chance.random() < 0.1:
@@ -380,5 +380,5 @@ def test_nodes_converge_and_no_waiter_is_told_twice(seed: int) -> None:
     _revision, snapshot = cluster.store.snapshot()
     wanted = {key: (created, value) for key, (created, _modified, value) in snapshot.items()}
     assert [node.maker.made for node in nodes] == [wanted] * 3
-    assert [len(ending.told) for ending, _name, _value in endings] == [1] * 150
-    assert {"agreed", "outdated"} <= {ending.told[0] for ending, _name, _value in endings}
+    assert [len(ending.outcomes) for ending, _name, _value in endings] == [1] * 150
+    assert {"committed", "outdated"} <= {ending.outcomes[0] for ending, _name, _value in endings}

@@ -57,9 +57,7 @@ def test_an_object_created_again_has_another_id(definitions: SharedDefinitions, 
     assert revisions[1] < maker.made["vhosts/v"][0] == object_id(revisions[2], "vhosts/v") <= revisions[2]
 
 
-def test_a_snapshot_is_made_with_everything_after_what_it_belongs_to(
-    definitions: SharedDefinitions, maker: Maker
-) -> None:
+def test_a_snapshot_creates_containers_before_their_contents(definitions: SharedDefinitions, maker: Maker) -> None:
     definitions.replace(9, {one.key(): (5, 5, one.value()) for one in EVERYTHING})
     in_order = [VHOST, USER, PERMISSION, EXCHANGE, QUEUE, BINDING]
     assert maker.story == [f"+{one.key()}" for one in in_order]
@@ -68,7 +66,7 @@ def test_a_snapshot_is_made_with_everything_after_what_it_belongs_to(
     assert definitions.applied == 10
 
 
-def test_of_a_snapshot_only_what_differs_is_touched(definitions: SharedDefinitions, maker: Maker) -> None:
+def test_a_snapshot_changes_only_the_keys_that_differ(definitions: SharedDefinitions, maker: Maker) -> None:
     definitions.replace(
         9, {VHOST.key(): (1, 1, VHOST.value()), USER.key(): (2, 3, USER.value()), QUEUE.key(): (4, 4, QUEUE.value())}
     )

@@ -1,4 +1,4 @@
-"""What transactions for exchanges, queues and bindings change, depend on and touch."""
+"""The keys that transactions for exchanges, queues and bindings change, rely on and touch."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.turn import Turn
 from warren.broker.routing.exchanges import Binding
 from warren.broker.routing.topology_transactions import (
-    plan_all_removal,
-    plan_binding,
-    plan_exchange,
-    plan_exchange_removal,
-    plan_queue,
-    plan_queue_removal,
-    plan_unbinding,
+    add_binding_definition,
+    add_binding_removal,
+    add_exchange_definition,
+    add_exchange_removal,
+    add_queue_definition,
+    add_queue_removal,
+    add_removal_of_all,
 )
 from warren.broker.vhost import Vhost
 
@@ -23,7 +23,7 @@ BINDING = "bindings/%2F/e/q/q//-"
 
 
 @pytest.fixture
-def plan() -> MetadataTransaction:
+def transaction() -> MetadataTransaction:
     return MetadataTransaction()
 
 
@@ -42,72 +42,74 @@ def binding_of(vhost: Vhost, source: str) -> Binding:
     return binding
 
 
-def kept(plan: MetadataTransaction) -> dict[str, bool]:
-    return {key: change.kept for key, change in plan.changes.items()}
+def kept(transaction: MetadataTransaction) -> dict[str, bool]:
+    return {key: change.kept for key, change in transaction.changes.items()}
 
 
-def test_a_new_object_depends_on_its_virtual_host(plan: MetadataTransaction) -> None:
-    plan_queue(plan, QueueDefinition("/", "q", True, False, False, {}))
-    plan_exchange(plan, ExchangeDefinition("/", "e", "fanout", False, False, False, {}))
-    assert kept(plan) == {QUEUE: True, EXCHANGE: False}
-    assert (set(plan.relied_on), plan.touched) == ({VHOST, QUEUE, EXCHANGE}, {})
+def test_a_new_object_depends_on_its_virtual_host(transaction: MetadataTransaction) -> None:
+    add_queue_definition(transaction, QueueDefinition("/", "q", True, False, False, {}))
+    add_exchange_definition(transaction, ExchangeDefinition("/", "e", "fanout", False, False, False, {}))
+    assert kept(transaction) == {QUEUE: True, EXCHANGE: False}
+    assert (set(transaction.relied_on), transaction.touched) == ({VHOST, QUEUE, EXCHANGE}, {})
 
 
-def test_a_binding_touches_both_its_ends(plan: MetadataTransaction) -> None:
-    plan_binding(plan, BindingDefinition("/", "e", "q", True, "", {}, True))
-    plan_binding(plan, BindingDefinition("/", "e", "f", False, "", {}, True))
-    assert set(plan.touched) == {EXCHANGE, QUEUE, "exchanges/%2F/f"}
-    assert set(plan.relied_on) >= set(plan.touched)
+def test_a_binding_touches_both_its_ends(transaction: MetadataTransaction) -> None:
+    add_binding_definition(transaction, BindingDefinition("/", "e", "q", True, "", {}, True))
+    add_binding_definition(transaction, BindingDefinition("/", "e", "f", False, "", {}, True))
+    assert set(transaction.touched) == {EXCHANGE, QUEUE, "exchanges/%2F/f"}
+    assert set(transaction.relied_on) >= set(transaction.touched)
 
 
-def test_predeclared_exchanges_are_not_touched(plan: MetadataTransaction) -> None:
-    plan_binding(plan, BindingDefinition("/", "amq.fanout", "amq.direct", False, "", {}, True))
-    assert plan.touched == {}
+def test_predeclared_exchanges_are_not_touched(transaction: MetadataTransaction) -> None:
+    add_binding_definition(transaction, BindingDefinition("/", "amq.fanout", "amq.direct", False, "", {}, True))
+    assert transaction.touched == {}
 
 
-def test_an_object_created_with_its_binding_is_not_touched(plan: MetadataTransaction) -> None:
-    plan_queue(plan, QueueDefinition("/", "q", True, False, False, {}))
-    plan_binding(plan, BindingDefinition("/", "e", "q", True, "", {}, True))
-    assert set(plan.touched) == {EXCHANGE}
+def test_an_object_created_with_its_binding_is_not_touched(transaction: MetadataTransaction) -> None:
+    add_queue_definition(transaction, QueueDefinition("/", "q", True, False, False, {}))
+    add_binding_definition(transaction, BindingDefinition("/", "e", "q", True, "", {}, True))
+    assert set(transaction.touched) == {EXCHANGE}
 
 
-def test_an_exchange_is_touched_by_the_removal_of_a_bound_queue(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_an_exchange_is_touched_by_the_removal_of_a_bound_queue(transaction: MetadataTransaction, vhost: Vhost) -> None:
     vhost.declare_queues([QueueDefinition(vhost.name, "other", True, False, False, {})])
     vhost.bind(Binding(vhost.topology.exchanges["e"], vhost.topology.queues["other"], "", {}))
-    plan_queue_removal(plan, vhost.topology, vhost.topology.queues["q"])
-    assert (list(plan.changes), set(plan.touched)) == ([BINDING, QUEUE], {EXCHANGE})
+    add_queue_removal(transaction, vhost.topology, vhost.topology.queues["q"])
+    assert (list(transaction.changes), set(transaction.touched)) == ([BINDING, QUEUE], {EXCHANGE})
 
 
 def test_a_transaction_has_everything_a_removal_takes_along_and_changes_nothing(
-    plan: MetadataTransaction, vhost: Vhost
+    transaction: MetadataTransaction, vhost: Vhost
 ) -> None:
     version = vhost.topology.version
-    plan_queue_removal(plan, vhost.topology, vhost.topology.queues["q"])
-    assert kept(plan) == {BINDING: True, QUEUE: True, EXCHANGE: True}
-    assert all(change.definition is None for change in plan.changes.values())
-    assert (plan.touched, vhost.topology.version) == ({}, version)
+    add_queue_removal(transaction, vhost.topology, vhost.topology.queues["q"])
+    assert kept(transaction) == {BINDING: True, QUEUE: True, EXCHANGE: True}
+    assert all(change.definition is None for change in transaction.changes.values())
+    assert (transaction.touched, vhost.topology.version) == ({}, version)
 
 
-def test_the_last_binding_takes_its_auto_delete_exchange_along(plan: MetadataTransaction, vhost: Vhost) -> None:
-    plan_unbinding(plan, vhost.topology, binding_of(vhost, "e"))
-    assert (list(plan.changes), set(plan.touched)) == ([BINDING, EXCHANGE], {QUEUE})
+def test_the_last_binding_takes_its_auto_delete_exchange_along(transaction: MetadataTransaction, vhost: Vhost) -> None:
+    add_binding_removal(transaction, vhost.topology, binding_of(vhost, "e"))
+    assert (list(transaction.changes), set(transaction.touched)) == ([BINDING, EXCHANGE], {QUEUE})
 
 
-def test_an_exchange_takes_its_bindings_along(plan: MetadataTransaction, vhost: Vhost) -> None:
-    plan_exchange_removal(plan, vhost.topology, vhost.topology.exchanges["e"])
-    assert (list(plan.changes), set(plan.touched)) == ([BINDING, EXCHANGE], {QUEUE})
+def test_an_exchange_takes_its_bindings_along(transaction: MetadataTransaction, vhost: Vhost) -> None:
+    add_exchange_removal(transaction, vhost.topology, vhost.topology.exchanges["e"])
+    assert (list(transaction.changes), set(transaction.touched)) == ([BINDING, EXCHANGE], {QUEUE})
 
 
-def test_transient_objects_are_not_durable(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_transient_objects_are_not_durable(transaction: MetadataTransaction, vhost: Vhost) -> None:
     vhost.declare_queues([QueueDefinition(vhost.name, "passing", False, False, False, {})])
     vhost.bind(Binding(vhost.topology.exchanges["amq.fanout"], vhost.topology.queues["passing"], "", {}))
-    plan_queue_removal(plan, vhost.topology, vhost.topology.queues["passing"])
-    assert kept(plan) == {"bindings/%2F/amq.fanout/q/passing//-": False, "queues/%2F/passing": False}
+    add_queue_removal(transaction, vhost.topology, vhost.topology.queues["passing"])
+    assert kept(transaction) == {"bindings/%2F/amq.fanout/q/passing//-": False, "queues/%2F/passing": False}
 
 
-def test_a_virtual_host_loses_everything_but_its_predeclared_exchanges(plan: MetadataTransaction, vhost: Vhost) -> None:
+def test_a_virtual_host_loses_everything_but_its_predeclared_exchanges(
+    transaction: MetadataTransaction, vhost: Vhost
+) -> None:
     topology = vhost.topology
     vhost.bind(Binding(topology.exchanges["amq.fanout"], topology.exchanges["amq.direct"], "", {}))
-    plan_all_removal(plan, topology)
-    assert list(plan.changes) == [BINDING, QUEUE, EXCHANGE, "bindings/%2F/amq.fanout/e/amq.direct//-"]
-    assert plan.touched == {}
+    add_removal_of_all(transaction, topology)
+    assert list(transaction.changes) == [BINDING, QUEUE, EXCHANGE, "bindings/%2F/amq.fanout/e/amq.direct//-"]
+    assert transaction.touched == {}
