@@ -59,17 +59,17 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
         if not self._due or self._submitted:
             return
         self._due = False
-        plan, remaining = self._plan()
-        if plan.changes:
+        transaction, remaining = self._next_transaction()
+        if transaction.changes:
             self._submitted = True
-            if self._context.backend.submit(plan, self):
+            if self._context.backend.submit(transaction, self):
                 self._submitted = False
         if remaining:
             self._retry_later()
 
-    def _plan(self) -> tuple[MetadataTransaction, bool]:
+    def _next_transaction(self) -> tuple[MetadataTransaction, bool]:
         """Replica sets for some queues, and whether other queues must be checked again."""
-        plan = MetadataTransaction()
+        transaction = MetadataTransaction()
         remaining = False
         context = self._context
         for vhost in self._vhosts.values():
@@ -80,12 +80,12 @@ class QueueAdoption(TransactionWaiter, TimerTarget):
                 spec = context.mirroring_policies.of(definition)
                 if spec is None:
                     continue
-                if len(plan.changes) >= ADOPTIONS_PER_TRANSACTION_MAX or not _can_be_adopted(queue):
+                if len(transaction.changes) >= ADOPTIONS_PER_TRANSACTION_MAX or not _can_be_adopted(queue):
                     remaining = True
                     continue
                 replica_set = context.placement.first_replica_set(spec, context.peers.own)
-                plan.put(definition.with_replica_set(replica_set))
-        return plan, remaining
+                transaction.put(definition.with_replica_set(replica_set))
+        return transaction, remaining
 
     def committed(self) -> None:
         self._submitted = False

@@ -232,26 +232,26 @@ def _min_bytes(kind: i64) -> i64:
 class OriginMarks:
     """The highest count of each origin."""
 
-    def __init__(self, runs: dict[str, tuple[int, int]] | None = None, complete: bool = True) -> None:
+    def __init__(self, counts: dict[str, tuple[int, int]] | None = None, complete: bool = True) -> None:
         # by node: its incarnation, and its highest count
-        self.runs: dict[str, tuple[int, int]] = {} if runs is None else runs
+        self.counts: dict[str, tuple[int, int]] = {} if counts is None else counts
         # no mark was ever lost: an origin without a mark has published nothing
         self.complete: bool = complete
 
     def of(self, name: str, incarnation: int) -> int:
         """The highest count of an origin; 0 if there is no mark."""
-        run = self.runs.get(name)
-        return run[1] if run is not None and run[0] == incarnation else 0
+        mark = self.counts.get(name)
+        return mark[1] if mark is not None and mark[0] == incarnation else 0
 
-    def knows(self, name: str, incarnation: int) -> bool:
+    def is_certain(self, name: str, incarnation: int) -> bool:
         """Whether the count of this origin is certain."""
-        run = self.runs.get(name)
-        return self.complete or (run is not None and run[0] == incarnation)
+        mark = self.counts.get(name)
+        return self.complete or (mark is not None and mark[0] == incarnation)
 
-    def heard(self, name: str, incarnation: int, count: i64) -> None:
-        run = self.runs.get(name)
-        if run is None or run[0] < incarnation or (run[0] == incarnation and run[1] < count):
-            self.runs[name] = (incarnation, int(count))
+    def record(self, name: str, incarnation: int, count: i64) -> None:
+        mark = self.counts.get(name)
+        if mark is None or mark[0] < incarnation or (mark[0] == incarnation and mark[1] < count):
+            self.counts[name] = (incarnation, int(count))
 
     def without(self, batches: list[ReplicationBatch]) -> "OriginMarks":
         """The marks before these batches, which are the last ones that were read."""
@@ -263,11 +263,11 @@ class OriginMarks:
                 if reader.kind == ORIGIN:
                     name, incarnation = reader.name(), int(reader.word(0))
                 elif reader.kind == STORE and 0 < reader.origin_count <= before.of(name, incarnation):
-                    before.runs[name] = (incarnation, int(reader.origin_count) - 1)
+                    before.counts[name] = (incarnation, int(reader.origin_count) - 1)
         return before
 
     def copy(self) -> "OriginMarks":
-        return OriginMarks(dict(self.runs), self.complete)
+        return OriginMarks(dict(self.counts), self.complete)
 
     def read(self, batch: ReplicationBatch) -> None:
         """Add the counts of the messages that a batch stores."""
@@ -279,7 +279,7 @@ class OriginMarks:
                 count = max(count, reader.origin_count)
             elif reader.kind == ORIGIN:
                 if count:
-                    self.heard(name, incarnation, count)
+                    self.record(name, incarnation, count)
                     count = 0
                 name, incarnation = reader.name(), int(reader.word(0))
         if count:

@@ -44,15 +44,15 @@ class Heartbeat(TimerTarget):
             self._beating = True
             self._beat()
 
-    def heard_ms(self, node: str) -> i64:
+    def last_answered_ms(self, node: str) -> i64:
         """When the last request was sent that the node answered; 0 for never."""
         return self._asked_ms.get(node, 0)
 
-    def asked(self, node: str, asked_ms: i64) -> None:
+    def request_received(self, node: str, asked_ms: i64) -> None:
         """Answer the request of another node."""
         self._links.send_replication(node, messages.encode_words(messages.HEARTBEAT_REPLY, 0, 0, [int(asked_ms)]), b"")
 
-    def answered(self, node: str, asked_ms: i64) -> None:
+    def reply_received(self, node: str, asked_ms: i64) -> None:
         self._asked_ms[node] = asked_ms
 
     def lost(self, node: str) -> None:
@@ -79,7 +79,7 @@ class IncarnationWatch:
     """Knows which incarnations of nodes have ended."""
 
     @abstractmethod
-    def has_ended(self, run: NodeIncarnation) -> bool:
+    def has_ended(self, incarnation: NodeIncarnation) -> bool:
         """Whether an incarnation of another node has ended, so that it serves no client."""
 
 
@@ -113,13 +113,13 @@ class DeliveryLease(TimerTarget):
         self._since_ms: i64 = turn.now_ms
         self._timer_set: bool = False
 
-    def set_predecessor(self, run: NodeIncarnation | None) -> None:
+    def set_predecessor(self, incarnation: NodeIncarnation | None) -> None:
         """This incarnation was master before, and may still deliver."""
-        self._predecessor = run
+        self._predecessor = incarnation
 
-    def follower_joined(self, run: NodeIncarnation) -> None:
+    def follower_joined(self, incarnation: NodeIncarnation) -> None:
         """An incarnation follows this master, so it no longer delivers as a master."""
-        if run == self._predecessor:
+        if incarnation == self._predecessor:
             self._predecessor = None
             self.update()
 
@@ -152,7 +152,7 @@ class DeliveryLease(TimerTarget):
         until_ms: i64 = FOREVER_MS
         for name, _incarnation in self._owner.counted():
             if name != self._own:
-                until_ms = min(until_ms, self._heartbeat.heard_ms(name) + DELIVERY_LEASE_MS)
+                until_ms = min(until_ms, self._heartbeat.last_answered_ms(name) + DELIVERY_LEASE_MS)
         return until_ms
 
     def _update_at(self, at_ms: i64) -> None:

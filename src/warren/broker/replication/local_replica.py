@@ -47,17 +47,17 @@ from warren.broker.streams.stream import Stream
 from warren.errors import InvariantBroken, PeerFault
 
 
-def promotion_reason(peers: PeerIncarnations, run: NodeIncarnation | None) -> str:
+def promotion_reason(peers: PeerIncarnations, incarnation: NodeIncarnation | None) -> str:
     """Why there is a new master: the fate of this incarnation, which was master before."""
-    if run is None:
+    if incarnation is None:
         return "the queue was declared"
-    if run[0] == peers.own[0]:
-        return f"{run[0]} was master before, and has restarted"
-    if peers.has_ended(run):
-        return f"{run[0]} has stopped"
-    if peers.reached(run[0]) == run[1]:
-        return f"{run[0]} handed it over"
-    return f"{run[0]} is not reached"
+    if incarnation[0] == peers.own[0]:
+        return f"{incarnation[0]} was master before, and has restarted"
+    if peers.has_ended(incarnation):
+        return f"{incarnation[0]} has stopped"
+    if peers.reached(incarnation[0]) == incarnation[1]:
+        return f"{incarnation[0]} handed it over"
+    return f"{incarnation[0]} is not reached"
 
 
 MASTER_LOST_DELAY_MS: Final[i64] = 300
@@ -173,7 +173,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         log = master_replica.adopt(queue)
         if isinstance(queue, Queue):
             # a transient queue has no stored watermark: all its messages may have been delivered
-            log.watermark.ask(
+            log.watermark.request(
                 self._highest_delivered(queue) if queue.durable else self.replica_set.first_position() - 1
             )
             queue.mirror(log)
@@ -379,7 +379,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         if self._own not in order or self._context.placement.stopping:
             self._wait(PROMOTION_RETRY_MS)
             return
-        before = [run for run in order if run == self._own or peers.reached(run[0]) == run[1]]
+        before = [one for one in order if one == self._own or peers.reached(one[0]) == one[1]]
         if self._master_lost_at_ms == 0:
             self._master_lost_at_ms = now_ms
         at_ms = self._master_lost_at_ms + promotion_delay_ms(before, self._own)

@@ -286,7 +286,7 @@ class Master(FlushWaiter, TimerTarget):
         self._propose_better()
         self._advance_commit()
 
-    def told(self, node: str, spans: list[PositionSpan]) -> None:
+    def contents_received(self, node: str, spans: list[PositionSpan]) -> None:
         if node in self.followers:
             self._owner.lacks(node, spans)
 
@@ -369,10 +369,10 @@ class Master(FlushWaiter, TimerTarget):
 
     def counted(self) -> list[NodeIncarnation]:
         """The members that must have a batch before it is committed, this node among them."""
-        runs = list(self.replica_set.in_sync)
+        counted = list(self.replica_set.in_sync)
         for replica_set in self._proposals:
-            runs += [run for run in replica_set.in_sync if run not in runs]
-        return runs
+            counted += [one for one in replica_set.in_sync if one not in counted]
+        return counted
 
     def _propose_better(self) -> None:
         """Propose a better replica set, or the current one to void earlier proposals, unless one is pending."""
@@ -414,12 +414,14 @@ class Master(FlushWaiter, TimerTarget):
             replica_set = replica_set.admitting(joining_mirrors)
         candidate = self.followers.get(self._candidate)
         if candidate is not None:
-            run = (candidate.node, candidate.incarnation)
-            has_all = run in self.replica_set.in_sync and run in replica_set.in_sync and candidate.complete
+            incarnation = (candidate.node, candidate.incarnation)
+            has_all = (
+                incarnation in self.replica_set.in_sync and incarnation in replica_set.in_sync and candidate.complete
+            )
             if has_all and not self._stopping and self.opened:
-                return replica_set.handing_over(run)
+                return replica_set.handing_over(incarnation)
             if (has_all and self._stopping) or self._promote_unsynced:
-                return replica_set.promoting(run)
+                return replica_set.promoting(incarnation)
         return self._with_wanted_members(replica_set)
 
     def _with_wanted_members(self, replica_set: ReplicaSet) -> ReplicaSet:
@@ -456,11 +458,11 @@ class Master(FlushWaiter, TimerTarget):
         committed = self._own_flushed_to
         if committed <= self.committed:
             return
-        for run in self.counted() if self._proposals else self.replica_set.in_sync:
-            if run == self._own:
+        for member in self.counted() if self._proposals else self.replica_set.in_sync:
+            if member == self._own:
                 continue
-            follower = self.followers.get(run[0])
-            if follower is None or follower.incarnation != run[1] or not follower.complete:
+            follower = self.followers.get(member[0])
+            if follower is None or follower.incarnation != member[1] or not follower.complete:
                 return
             committed = min(committed, follower.flushed_to)
         for follower in self.followers.values():
@@ -499,7 +501,7 @@ def _defer_operations(batch: ReplicationBatch) -> None:
     """Set what a mirror sets when it receives the batch."""
     marks = OriginMarks()
     marks.read(batch)
-    batch.origin_counts = [(name, incarnation, count) for name, (incarnation, count) in marks.runs.items()]
+    batch.origin_counts = [(name, incarnation, count) for name, (incarnation, count) in marks.counts.items()]
     batch.deferred = []
     reader = ReplicationBatchReader(batch)
     while reader.next():

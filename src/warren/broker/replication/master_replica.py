@@ -159,6 +159,7 @@ class NodeIntake(MasterIntake):
             notice.place = place
 
     def _begin_notice(self) -> "CommitNotice":
+        assert not self._master_replica.ended, "a commit follows"
         notice = CommitNotice(self.publisher)
         self.notice = notice
         self._master_replica.gather(self)
@@ -209,12 +210,12 @@ class EarlyConfirms(FlushWaiter):
             self._unflushed_batches.append(held)
             self._turn.await_flush(self)
         else:
-            self._tell(held)
+            self._confirm(held)
 
     def flushed(self) -> None:
-        self._tell(self._unflushed_batches.pop(0))
+        self._confirm(self._unflushed_batches.pop(0))
 
-    def _tell(self, held: list[tuple[NodeIntake, int]]) -> None:
+    def _confirm(self, held: list[tuple[NodeIntake, int]]) -> None:
         # while it is undecided whether the queue is deleted, nothing is confirmed
         if self.wanted and not self._master_replica.is_delete_pending():
             for intake, count in held:
@@ -350,7 +351,7 @@ class MasterReplica(
         waiting = self._waiting
         self._waiting = []
         for waiter, node, incarnation in waiting:
-            self._tell(waiter, node, incarnation)
+            self._notify_opened(waiter, node, incarnation)
 
     def _has_first_mirrors(self) -> bool:
         replica_set = self.master.replica_set
@@ -381,12 +382,12 @@ class MasterReplica(
     def forget(self, waiter: MasterWaiter) -> None:
         self._waiting = [waiting for waiting in self._waiting if waiting[0] is not waiter]
 
-    def _tell(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
+    def _notify_opened(self, waiter: MasterWaiter, node: str, incarnation: int) -> None:
         assert self.queue is not None
         intake = NodeIntake(self, node, incarnation, waiter)
         marks = self.master.marks
         self._update_marks()
-        known = marks.knows(node, incarnation) and not self._refuses_some(self.queue)
+        known = marks.is_certain(node, incarnation) and not self._refuses_some(self.queue)
         waiter.opened(self.queue, intake, marks.of(node, incarnation), known)
 
     def _refuses_some(self, queue: LocalQueue) -> bool:
@@ -435,7 +436,7 @@ class MasterReplica(
         for intake in publishing:
             intake.notice = None
             if intake.further != 0:
-                self.master.marks.heard(intake.node, intake.incarnation, intake.further)
+                self.master.marks.record(intake.node, intake.incarnation, intake.further)
                 intake.further = 0
 
     def log(self) -> MirroredLog:
@@ -498,7 +499,7 @@ class MasterReplica(
         if log is not None:
             self._raise_watermark(log)
             removed = log.write(master.writer)
-            if log.watermark.asked > log.watermark.committed and log.durable:
+            if log.watermark.requested > log.watermark.committed and log.durable:
                 master.must_be_flushed()
         if not len(master.writer):
             self._await_last_batch()
@@ -520,7 +521,7 @@ class MasterReplica(
         """A consumer waits for the messages: raise the delivery watermark over them in the same batch."""
         queue = self.queue
         if self._entries and queue is not None and queue.consumer_count() and queue.ready_count() == 0:
-            log.watermark.ask(self._entries[-1].position)
+            log.watermark.request(self._entries[-1].position)
 
     def _await_last_batch(self) -> None:
         """Nothing to replicate. Waiters complete with the previous batch."""
@@ -621,7 +622,7 @@ class MasterReplica(
         if kind == messages.FLUSHED:
             self.master.flushed_to(node, reader.word())
         elif kind == messages.CONTENTS:
-            self.master.told(node, reader.spans())
+            self.master.contents_received(node, reader.spans())
         elif kind == messages.BACKFILL_ACK:
             self.joining_mirrors.acked(node, reader.word())
         elif kind == messages.CAUGHT_UP:

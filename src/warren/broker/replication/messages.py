@@ -102,7 +102,7 @@ def encode_spans(kind: i64, queue_id: int, epoch: int, found: list[PositionSpan]
 def encode_start(queue_id: int, tag: int, number: i64, watermark: i64, marks: OriginMarks) -> bytes:
     out = BytesWriter()
     out.write(encode_words(START, queue_id, tag, [int(number), int(watermark), 1 if marks.complete else 0]))
-    for name, (incarnation, count) in marks.runs.items():
+    for name, (incarnation, count) in marks.counts.items():
         text = name.encode("utf-8", "surrogateescape")
         write_i64_be(out, incarnation)
         write_i64_be(out, count)
@@ -168,5 +168,5 @@ class ReplicationMessageReader:
                 raise PeerFault("a replication message is cut short")
             name = self._data[self._at : self._at + size].decode("utf-8", "surrogateescape")
             self._at += size
-            marks.heard(name, incarnation, count)
+            marks.record(name, incarnation, count)
         return marks

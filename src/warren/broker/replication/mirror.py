@@ -265,15 +265,15 @@ class Mirror(FlushWaiter):
             self._flushes.append(mark)
             self._turn.await_flush(self)
         else:
-            self._tell(mark)
+            self._report_flush(mark)
 
     def flushed(self) -> None:
         if self._stale_flushes:
             self._stale_flushes -= 1
         else:
-            self._tell(self._flushes.pop(0))
+            self._report_flush(self._flushes.pop(0))
 
-    def _tell(self, mark: FlushMark) -> None:
+    def _report_flush(self, mark: FlushMark) -> None:
         if mark.end > self._flushed_to:
             self._flushed_to = mark.end
             self._upstream.flushed_to(mark.end)
@@ -342,7 +342,7 @@ class Mirror(FlushWaiter):
     def carry_out(self, batch: ReplicationBatch) -> None:
         """Carry out the operations that waited for the commit."""
         for name, incarnation, count in batch.origin_counts:
-            self.marks.heard(name, incarnation, count)
+            self.marks.record(name, incarnation, count)
         for kind, level, first, last in batch.deferred:
             if kind == REMOVE:
                 self.contents.remove(level, first, last)

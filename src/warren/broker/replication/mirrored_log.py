@@ -38,7 +38,7 @@ class ReplicatedWatermark:
         # the watermark that every member in sync has
         self.committed: i64 = 0
         # the highest watermark in any batch, or to be in the next one
-        self.asked: i64 = 0
+        self.requested: i64 = 0
         # a delivery was refused: tell the queue when it is allowed
         self.refused: bool = False
         self._in_order: bool = in_order
@@ -50,18 +50,18 @@ class ReplicatedWatermark:
     def may_deliver(self, position: i64) -> bool:
         if position <= self.committed:
             return True
-        if position > self.asked:
+        if position > self.requested:
             self._ahead = min(self._ahead * 2 + 1, AHEAD_MAX)
-            self.ask(position + self._ahead - 1)
+            self.request(position + self._ahead - 1)
         self.refused = True
         return False
 
-    def ask(self, position: i64) -> None:
+    def request(self, position: i64) -> None:
         """Let the next batch raise the watermark."""
         if not self._in_order:
             position = EVERYTHING
-        if position > self.asked:
-            self.asked = position
+        if position > self.requested:
+            self.requested = position
             self.unwritten = True
 
     def take_unwritten(self) -> i64:
@@ -69,11 +69,11 @@ class ReplicatedWatermark:
         if not self.unwritten:
             return 0
         self.unwritten = False
-        return self.asked
+        return self.requested
 
     def written(self, number: i64) -> None:
         """The batch that carries it has this number."""
-        self._under_way.append((int(number), int(self.asked)))
+        self._under_way.append((int(number), int(self.requested)))
 
     def batch_committed(self, number: i64) -> bool:
         """Whether a delivery that was refused is to be tried again."""
@@ -142,11 +142,11 @@ class MirroredLog(QueueLog):
             return
         self._remove(min(entry.message.priority, self._max_priority), entry.position, entry.position)
 
-    def forget_run(self, run: PositionRange) -> None:
+    def forget_unread(self, positions: PositionRange) -> None:
         if self.archives:
-            self._contents.archived(run.first, run.last)
+            self._contents.archived(positions.first, positions.last)
             return
-        self._remove(run.level, run.first, run.last)
+        self._remove(positions.level, positions.first, positions.last)
 
     def returned(self, entry: Entry) -> None:
         self._returned.append((int(entry.position), int(entry.delivery_count)))
@@ -178,8 +178,8 @@ class MirroredLog(QueueLog):
     def kept(self) -> tuple[int, int]:
         return self._queue_index.kept()
 
-    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
-        self._queue_index.fetch(run, asker, entries_max)
+    def fetch(self, positions: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+        self._queue_index.fetch(positions, asker, entries_max)
 
     def cancel_fetch(self) -> None:
         self._queue_index.cancel_fetch()

@@ -51,11 +51,11 @@ class PeerIncarnations(IncarnationWatch):
     def reached_or_own(self, node: str) -> int:
         return self.own[1] if node == self.own[0] else self.reached(node)
 
-    def has_ended(self, run: NodeIncarnation) -> bool:
-        return self.has_ended_by_store(run) or self._refusing.get(run[0], 0) >= run[1]
+    def has_ended(self, incarnation: NodeIncarnation) -> bool:
+        return self.has_ended_by_store(incarnation) or self._refusing.get(incarnation[0], 0) >= incarnation[1]
 
-    def has_ended_by_store(self, run: NodeIncarnation) -> bool:
-        return self._membership.has_ended(run[0], run[1])
+    def has_ended_by_store(self, incarnation: NodeIncarnation) -> bool:
+        return self._membership.has_ended(incarnation[0], incarnation[1])
 
     def may_hold_queues(self) -> list[str]:
         """The names of all members that hold queues; a witness does not."""

@@ -43,7 +43,9 @@ class ReplicaPlacement:
         """The master after this node has stopped; empty if there is no candidate."""
         peers = self._peers
         holds = peers.may_hold_queues()
-        synced = [name for name, run in replica_set.in_sync if name in holds and peers.reached(name) == run]
+        synced = [
+            name for name, incarnation in replica_set.in_sync if name in holds and peers.reached(name) == incarnation
+        ]
         if synced:
             return synced[0]
         if not self._mirroring_policies.promotes_on_shutdown(definition):

@@ -36,14 +36,16 @@ def promotion_candidates(
     directory, if it had another one before.
     """
     last = replica_set.master_incarnation
-    unbroken = [run for run in replica_set.in_sync if run != last and living.get(run[0]) == run[1]]
+    unbroken = [one for one in replica_set.in_sync if one != last and living.get(one[0]) == one[1]]
     if unbroken:
         return unbroken
     if living.get(last[0]) == last[1]:
         # this node cannot reach it; it may have messages that no other node has
         return []
     # an incarnation older than the one in sync has ended, though the store does not say so yet
-    living = {name: run for name, run in living.items() if run >= replica_set.synced_incarnation(name)}
+    living = {
+        name: incarnation for name, incarnation in living.items() if incarnation >= replica_set.synced_incarnation(name)
+    }
     names = [replica_set.master, *[name for name in replica_set.synced_names() if name != replica_set.master]]
     if first_with_data is not None:
         names = [name for name in names if first_with_data.get(name, 0) <= replica_set.synced_incarnation(name)]
@@ -55,6 +57,6 @@ def promotion_candidates(
     return [(name, living[name]) for name in replica_set.members if name in living and (name, living[name]) != last]
 
 
-def promotion_delay_ms(order: list[NodeIncarnation], run: NodeIncarnation) -> i64:
+def promotion_delay_ms(order: list[NodeIncarnation], incarnation: NodeIncarnation) -> i64:
     """How long this incarnation waits for the candidates before it; -1 if it is not a candidate."""
-    return PROMOTION_DELAY_MS * order.index(run) if run in order else -1
+    return PROMOTION_DELAY_MS * order.index(incarnation) if incarnation in order else -1

@@ -86,10 +86,10 @@ class ReplicaSetProposals:
                 self._propose([proposal])
 
     def _propose(self, proposals: list[ReplicaSetProposal]) -> None:
-        plan = MetadataTransaction()
+        transaction = MetadataTransaction()
         for proposal in proposals:
-            plan.put(proposal.basis.with_replica_set(proposal.replica_set))
-        self._backend.submit(plan, ProposalOutcome(self, proposals))
+            transaction.put(proposal.basis.with_replica_set(proposal.replica_set))
+        self._backend.submit(transaction, ProposalOutcome(self, proposals))
 
 
 @final

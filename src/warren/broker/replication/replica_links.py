@@ -149,6 +149,7 @@ class UpstreamLink(UpstreamPort):
         self.acked_bytes: i64 = 0
 
     def join(self, request: MirrorJoinRequest) -> None:
+        assert self.node, "the master is known"
         self.tag = self._join_tags.next(request.epoch)
         self.acked_bytes = 0
         request.known_revision = self._backend.applied

@@ -138,7 +138,7 @@ class ReplicaQueues:
         """If the virtual host is traced: report which nodes hold these entries."""
         vhost = self._vhosts.get(queue.vhost)
         if vhost is not None and vhost.tracing:
-            epoch, nodes = master.replica_set.epoch, sorted([run[0] for run in master.counted()])
+            epoch, nodes = master.replica_set.epoch, sorted([name for name, _incarnation in master.counted()])
             for entry in entries:
                 firehose.trace_committed(vhost.topology, self._own, queue, entry.message, epoch, nodes)
 

@@ -300,10 +300,10 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
     def received(self, node: str, data: bytes, start: i64, end: i64) -> None:
         reader = ReplicationMessageReader(data, start, end)
         if reader.kind == messages.HEARTBEAT:
-            self._heartbeat.asked(node, reader.word())
+            self._heartbeat.request_received(node, reader.word())
             return
         if reader.kind == messages.HEARTBEAT_REPLY:
-            self._heartbeat.answered(node, reader.word())
+            self._heartbeat.reply_received(node, reader.word())
             self._update_leases(node)
             return
         replica = self._replicas.get(reader.queue_id)

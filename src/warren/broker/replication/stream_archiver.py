@@ -109,6 +109,7 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
 
     def write(self, segment: i64, at: i64, data: bytes, writer: ArchiveWriteWaiter | None) -> None:
         """Write a chunk; the writer, if any, is told, and updates catalog and journal."""
+        assert self._writing is None, "one chunk is written at a time"
         self._writing = ChunkHead(data)
         self._place = (segment, at)
         self._writer = writer

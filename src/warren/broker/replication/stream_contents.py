@@ -301,7 +301,7 @@ class StreamContents(ReplicaContents):
 
     def hand_over(self, target: PromotionTarget) -> None:
         """After `prepare_handover` returned True."""
-        target.recover(self.disk.runs(), self._last + 1)
+        target.recover(self.disk.position_ranges(), self._last + 1)
 
     def _trim_to_gapless(self) -> i64:
         """Keep the messages that follow the archive without a gap; return the last position.

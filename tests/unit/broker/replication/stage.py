@@ -1,4 +1,4 @@
-"""A copy, a way to a master and a way to mirrors that write down what they are told, for one machine at a time."""
+"""Ports that record their calls, to test one master or one mirror at a time."""
 
 from warren.broker.model.replica_contents import MirrorContents, PositionSpan
 from warren.broker.model.replica_set import ReplicaSet
@@ -10,13 +10,13 @@ from warren.broker.replication.mirror import Mirror, MirrorJoinRequest, Upstream
 PAYLOAD = b"payload"
 
 
-class NotedCopy(MirrorContents):
-    """Holds positions, and notes what else it is told."""
+class RecordedContents(MirrorContents):
+    """Holds positions, and records all other calls."""
 
     def __init__(self) -> None:
         self.held: dict[int, bool] = {}
-        self.lent = 0
-        self.told: list[tuple[object, ...]] = []
+        self.watermark = 0
+        self.calls: list[tuple[object, ...]] = []
 
     def store(
         self, position: int, priority: int, expires_at_ms: int, persistent: bool, payload: bytes, payload_crc: int
@@ -25,99 +25,99 @@ class NotedCopy(MirrorContents):
         return persistent
 
     def remove(self, level: int, first: int, last: int) -> None:
-        self.told.append(("remove", level, first, last))
+        self.calls.append(("remove", level, first, last))
         self.held = {each: kind for each, kind in self.held.items() if not first <= each <= last}
 
     def remove_any(self, first: int, last: int) -> None:
-        self.told.append(("remove any", first, last))
+        self.calls.append(("remove any", first, last))
         self.held = {each: kind for each, kind in self.held.items() if not first <= each <= last}
 
     def drop(self, priority: int, position: int) -> None:
-        self.told.append(("drop", priority, position))
+        self.calls.append(("drop", priority, position))
         del self.held[position]
 
     def mark_delivered(self, position: int) -> bool:
-        self.lent = max(self.lent, position)
-        return self.lent == position
+        self.watermark = max(self.watermark, position)
+        return self.watermark == position
 
     def returned(self, position: int, count: int) -> None:
-        self.told.append(("returned", position, count))
+        self.calls.append(("returned", position, count))
 
     def load_publishing_ids(self, rows: bytes, anew: bool) -> bool:
-        self.told.append(("seen", rows, anew))
+        self.calls.append(("seen", rows, anew))
         return True
 
     def spans(self) -> list[PositionSpan]:
         return [PositionSpan(position, position) for position in sorted(self.held)]
 
     def begin_catching_up(self) -> None:
-        self.told.append(("begin",))
+        self.calls.append(("begin",))
 
     def caught_up(self) -> None:
-        self.told.append(("caught up",))
+        self.calls.append(("caught up",))
 
 
 class MirrorStage(UpstreamPort):
     """One mirror."""
 
     def __init__(self) -> None:
-        self.copy = NotedCopy()
+        self.copy = RecordedContents()
         self.turn = Turn()
-        self.said: list[tuple[object, ...]] = []
+        self.sent: list[tuple[object, ...]] = []
         self.requests: list[MirrorJoinRequest] = []
         self.mirror = Mirror(self.copy, self, self.turn)
 
     def following(self, epoch: int = 1, number: int = 1) -> "MirrorStage":
-        """It has caught up with an empty queue, behind that step."""
+        """It has caught up with an empty queue, after that batch."""
         self.mirror.follow(epoch)
         self.mirror.start(number, 0, OriginMarks())
         self.mirror.backfill_done()
         self.end_turn()
         self.flush()
-        self.said.clear()
-        self.copy.told.clear()
+        self.sent.clear()
+        self.copy.calls.clear()
         return self
 
     def join(self, request: MirrorJoinRequest) -> None:
         self.requests.append(request)
 
     def flushed_to(self, number: int) -> None:
-        self.said.append(("safe", number))
+        self.sent.append(("flushed", number))
 
     def has(self, spans: list[PositionSpan]) -> None:
-        self.said.append(("has", spans))
+        self.sent.append(("has", spans))
 
     def caught_up(self) -> None:
-        self.said.append(("caught up",))
+        self.sent.append(("caught up",))
 
     def end_turn(self) -> None:
         self.mirror.end_turn()
         self.mirror.check()
 
     def flush(self) -> None:
-        """What was asked for so far is on disk."""
+        """Complete all flushes requested so far."""
         waiters, self.turn.flush_waiters = self.turn.flush_waiters, []
         for waiter in waiters:
             waiter.flushed()
 
 
-class NotedDownstream(DownstreamPort):
-    """Writes down what followers are told."""
+class RecordedDownstream(DownstreamPort):
+    """Records the messages to followers."""
 
-    def __init__(self, said: list[tuple[object, ...]]) -> None:
-        self.said = said
+    def __init__(self, sent: list[tuple[object, ...]]) -> None:
+        self.sent = sent
 
     def resume(self, node: str, common: int, committed: int) -> None:
-        self.said.append(("resume", node, common, committed))
+        self.sent.append(("resume", node, common, committed))
 
     def start(self, node: str, number: int) -> None:
-        self.said.append(("start", node, number))
+        self.sent.append(("start", node, number))
 
     def batch(self, node: str, batch: ReplicationBatch) -> None:
-        self.said.append(("step", node, int(batch.number), int(batch.epoch)))
+        self.sent.append(("batch", node, int(batch.number), int(batch.epoch)))
 
     def commit(self, node: str, number: int) -> None:
-        self.said.append(("settle", node, number))
+        self.sent.append(("commit", node, number))
 
 
 class MasterStage(ReplicaSetOwner):
@@ -125,23 +125,23 @@ class MasterStage(ReplicaSetOwner):
 
     def __init__(self, replica_set: ReplicaSet, end: int = 0) -> None:
         self.turn = Turn()
-        self.said: list[tuple[object, ...]] = []
+        self.sent: list[tuple[object, ...]] = []
         self.proposed: list[ReplicaSet] = []
-        self.settled_steps: list[int] = []
+        self.committed_batches: list[int] = []
         self.unreached: set[str] = set()
         self.lacking: dict[str, list[PositionSpan]] = {}
-        self.master = Master(replica_set, ("a", 1), NotedDownstream(self.said), self, self.turn, end)
+        self.master = Master(replica_set, ("a", 1), RecordedDownstream(self.sent), self, self.turn, end)
 
     def opened(self) -> "MasterStage":
-        """Its first step is written; nothing is settled if others are in sync."""
+        """Its first batch is written; nothing is committed if others are in sync."""
         self.master.open()
         self.master.end_turn()
         self.flush()
-        self.said.clear()
+        self.sent.clear()
         return self
 
-    def step_of(self, *positions: int, flushed: bool = False) -> None:
-        """A turn that stores these."""
+    def write_batch(self, *positions: int, flushed: bool = False) -> None:
+        """End a turn that stores these."""
         for position in positions:
             self.master.writer.store(position, 0, 0, flushed, 0, PAYLOAD, 0)
         if flushed:
@@ -149,7 +149,7 @@ class MasterStage(ReplicaSetOwner):
         self.master.end_turn()
 
     def committed(self, number: int) -> None:
-        self.settled_steps.append(number)
+        self.committed_batches.append(number)
 
     def propose(self, replica_set: ReplicaSet) -> None:
         self.proposed.append(replica_set)
@@ -161,7 +161,7 @@ class MasterStage(ReplicaSetOwner):
         self.lacking[node] = spans
 
     def flush(self) -> None:
-        """What was asked for so far is on disk."""
+        """Complete all flushes requested so far."""
         waiters, self.turn.flush_waiters = self.turn.flush_waiters, []
         for waiter in waiters:
             waiter.flushed()
@@ -185,6 +185,6 @@ def removed(number: int, first: int, last: int, epoch: int = 1) -> ReplicationBa
     return ReplicationBatch(number, epoch, writer.finish())
 
 
-def newcomer(epoch: int = 1) -> MirrorJoinRequest:
-    """Of one that has nothing to go on from."""
+def empty_join_request(epoch: int = 1) -> MirrorJoinRequest:
+    """The request of a mirror that has nothing to resume from."""
     return MirrorJoinRequest(epoch, False, 0, 0, [])

@@ -1,4 +1,4 @@
-"""Files of a stream that are gone as a whole: a member knows it, and misses nothing that it is not to have."""
+"""Lost files of a stream: a replica detects them, and does not miss messages that it should not have."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from warren.broker.streams.offsets import position_of
 
 
 def archived_world(disk: ContentsWorld | None = None) -> StreamCopyWorld:
-    """One that has everything in several files, and nothing in its journal."""
+    """A replica that has everything in several files, and nothing in its journal."""
     world = StreamCopyWorld(disk)
-    world.settle(range(66))
+    world.store_committed(range(66))
     end = int(world.catalog.end())
     world.copy.remove_any(position_of(1, end), position_of(1, 65))
     world.go_on()
@@ -19,16 +19,16 @@ def archived_world(disk: ContentsWorld | None = None) -> StreamCopyWorld:
 
 
 def cleared_world() -> StreamCopyWorld:
-    """One that is told that all it has is gone."""
+    """A replica all of whose messages are removed."""
     world = StreamCopyWorld()
-    world.settle(range(60))
+    world.store_committed(range(60))
     world.copy.remove_any(position_of(1, 0), world.copy.spans()[-1].last)
     return world
 
 
 @pytest.mark.parametrize("kept", [0, 1])
 @pytest.mark.parametrize("in_journal", [0, 3])
-def test_an_archive_that_lost_its_end_is_told_whatever_the_journal_has(kept: int, in_journal: int) -> None:
+def test_an_archive_without_its_end_is_reported_with_any_journal(kept: int, in_journal: int) -> None:
     world = archived_world()
     end = int(world.catalog.end())
     world.store(range(end, end + in_journal))
@@ -41,7 +41,7 @@ def test_an_archive_that_lost_its_end_is_told_whatever_the_journal_has(kept: int
     assert lost.copy.describe_gap() == f"the files of the stream {left}, and had everything up to offset {end - 1}"
 
 
-def test_it_is_still_known_when_the_journal_has_been_through_a_checkpoint() -> None:
+def test_lost_files_are_detected_after_a_checkpoint_of_the_journal() -> None:
     world = archived_world(ContentsWorld(segment_bytes=300_000, prepared=False))
     for _life in range(2):
         world = world.restart()
@@ -50,7 +50,7 @@ def test_it_is_still_known_when_the_journal_has_been_through_a_checkpoint() -> N
     assert world.restart().copy.describe_gap() != ""
 
 
-def test_what_never_counted_is_not_missed() -> None:
+def test_removed_messages_are_not_missed() -> None:
     world = StreamCopyWorld()
     world.store(range(5))
     world.copy.remove_any(position_of(1, 0), position_of(1, 4))
@@ -59,7 +59,7 @@ def test_what_never_counted_is_not_missed() -> None:
     assert (again.copy.spans(), again.copy.describe_gap()) == ([], "")
 
 
-def test_an_archive_goes_when_the_journal_knows_it() -> None:
+def test_an_archive_is_deleted_when_the_journal_has_recorded_that() -> None:
     world = cleared_world()
     files = dict(world.archive.segments)
     assert files
@@ -70,9 +70,9 @@ def test_an_archive_goes_when_the_journal_knows_it() -> None:
 
 
 @pytest.mark.parametrize("follows", [0, 5, 30])
-def test_an_archive_that_was_cleared_is_not_missed(follows: int) -> None:
+def test_a_cleared_archive_is_not_missed(follows: int) -> None:
     world = cleared_world()
-    world.settle(range(5_000, 5_000 + follows))
+    world.store_committed(range(5_000, 5_000 + follows))
     assert bool(world.archive.segments) == (follows == 30)
     again = world.restart()
     assert again.copy.describe_gap() == ""
@@ -82,9 +82,9 @@ def test_an_archive_that_was_cleared_is_not_missed(follows: int) -> None:
 def test_a_crash_while_an_archive_is_cleared_leaves_no_damage() -> None:
     world = cleared_world()
     files = dict(world.archive.segments)
-    world.settle(range(5_000, 5_005))
+    world.store_committed(range(5_000, 5_005))
     assert world.archive.segments == {}
-    # it was to be deleted next
+    # a crash before the deletion
     world.archive.segments.update(files)
     again = world.restart()
     assert again.copy.describe_gap() == ""
@@ -104,9 +104,9 @@ def test_a_crash_before_a_chunk_is_known_to_be_in_the_archive_costs_nothing() ->
     assert again.bodies() == [body_of(offset) for offset in range(5_000, 5_011)]
 
 
-def test_what_is_read_for_a_chunk_while_the_archive_is_cleared_gets_into_one_later() -> None:
+def test_messages_read_for_a_chunk_while_the_archive_is_cleared_are_archived_later() -> None:
     world = StreamCopyWorld()
-    world.settle(range(20))
+    world.store_committed(range(20))
     world.store(range(20, 60))
     world.copy.committed(position_of(1, 59))
     assert not world.archive.writing
@@ -117,7 +117,7 @@ def test_what_is_read_for_a_chunk_while_the_archive_is_cleared_gets_into_one_lat
     assert stream.end_offset() == 60
 
 
-def test_one_that_nobody_counts_on_knows_for_good_that_it_has_lost_something() -> None:
+def test_an_accepted_gap_is_remembered_over_restarts() -> None:
     world = archived_world()
     assert not world.copy.accept_gap()
     del world.archive.segments[max(world.archive.segments)]
@@ -130,7 +130,7 @@ def test_one_that_nobody_counts_on_knows_for_good_that_it_has_lost_something() -
     assert (again.copy.has_accepted_gap(), again.copy.describe_gap(), again.copy.accept_gap()) == (True, "", False)
 
 
-def test_one_that_is_promoted_with_what_is_left_has_lost_nothing() -> None:
+def test_a_promotion_with_an_accepted_gap_ends_the_gap() -> None:
     world = archived_world()
     del world.archive.segments[max(world.archive.segments)]
     lost = world.restart()
@@ -142,7 +142,7 @@ def test_one_that_is_promoted_with_what_is_left_has_lost_nothing() -> None:
     assert stream.end_offset() == end
     again = lost.restart()
     assert (again.copy.has_accepted_gap(), again.copy.describe_gap()) == (False, "")
-    again.settle(range(end, 66), epoch=2)
+    again.store_committed(range(end, 66), epoch=2)
     assert again.copy.spans() == [span_of(range(end)), span_of(range(end, 66), 2)]
     again.archive.segments.clear()
     assert again.restart().copy.describe_gap() != ""

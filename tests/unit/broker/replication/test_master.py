@@ -1,17 +1,20 @@
-"""What a master sends, and when a step is settled."""
+"""The messages of a master to its mirrors, and when a batch is committed."""
 
-from tests.unit.broker.replication.stage import MasterStage, newcomer, stored
+import pytest
+
+from tests.unit.broker.replication.stage import MasterStage, empty_join_request, stored
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.replication.batches import Epochs, OriginMarks, ReplicationBatch, ReplicationBatchWriter
 from warren.broker.replication.mirror import MirrorJoinRequest
+from warren.errors import InvariantBroken
 
 ALONE = ReplicaSet(1, "a", ["a", "b", "c"], [("a", 1)])
 BOTH = ReplicaSet(2, "a", ["a", "b"], [("a", 1), ("b", 1)])
 
 
 def resumed(stage: MasterStage, node: str, end: int = 0, incarnation: int = 1) -> None:
-    """That one was in sync with the master before, and has as many steps of it."""
+    """A mirror joins that was in sync with the previous master, and has its batches up to `end`."""
     stage.master.joined(node, incarnation, MirrorJoinRequest(2, True, end, 0, [(1, 1)]))
 
 
@@ -23,121 +26,121 @@ def promoted(replica_set: ReplicaSet = BOTH, end: int = 3, committed: int = 1) -
     return stage
 
 
-# -- settling
+# -- commits
 
 
-def test_alone_a_step_is_settled_when_it_is_on_its_own_disk() -> None:
+def test_without_mirrors_a_batch_is_committed_when_it_is_flushed_here() -> None:
     stage = MasterStage(ALONE).opened()
-    stage.step_of(1)
-    assert stage.settled_steps == [1, 2]
-    stage.step_of(2, flushed=True)
-    stage.step_of(3)
-    assert stage.settled_steps == [1, 2]
+    stage.write_batch(1)
+    assert stage.committed_batches == [1, 2]
+    stage.write_batch(2, flushed=True)
+    stage.write_batch(3)
+    assert stage.committed_batches == [1, 2]
     stage.flush()
-    assert stage.settled_steps == [1, 2, 3, 4]
+    assert stage.committed_batches == [1, 2, 3, 4]
     assert stage.master.batches == []
 
 
-def test_a_turn_that_did_nothing_is_no_step() -> None:
+def test_a_turn_without_changes_makes_no_batch() -> None:
     stage = MasterStage(ALONE).opened()
     stage.master.end_turn()
     assert stage.master.end == 1
 
 
-def test_a_step_is_settled_when_all_who_are_in_sync_have_it() -> None:
+def test_a_batch_is_committed_when_every_in_sync_mirror_has_flushed_it() -> None:
     stage = promoted().opened()
     resumed(stage, "b", 3)
     stage.master.flushed_to("b", 3)
     assert [stage.master.committed, stage.master.opened] == [3, False]
     stage.master.flushed_to("b", 4)
-    assert [stage.master.committed, stage.master.opened, stage.settled_steps] == [4, True, [3, 4]]
-    assert stage.said[-2:] == [("settle", "b", 3), ("settle", "b", 4)]
+    assert [stage.master.committed, stage.master.opened, stage.committed_batches] == [4, True, [3, 4]]
+    assert stage.sent[-2:] == [("commit", "b", 3), ("commit", "b", 4)]
 
 
-def test_nothing_is_settled_as_long_as_one_who_is_in_sync_does_not_follow() -> None:
+def test_nothing_is_committed_while_an_in_sync_mirror_does_not_follow() -> None:
     stage = promoted().opened()
-    stage.step_of(9)
-    assert stage.settled_steps == []
+    stage.write_batch(9)
+    assert stage.committed_batches == []
 
 
-def test_another_run_of_a_member_is_another_member() -> None:
+def test_another_incarnation_of_a_member_does_not_count_for_it() -> None:
     stage = promoted().opened()
     resumed(stage, "b", 3, incarnation=2)
     stage.master.flushed_to("b", 4)
-    assert stage.settled_steps == []
+    assert stage.committed_batches == []
 
 
-def test_what_is_safe_beyond_the_last_step_or_with_a_stranger_counts_for_nothing() -> None:
+def test_flush_reports_beyond_the_last_batch_or_from_strangers_are_ignored() -> None:
     stage = promoted().opened()
     resumed(stage, "b", 3)
     stage.master.flushed_to("b", 99)
     stage.master.flushed_to("x", 4)
-    assert stage.settled_steps == []
+    assert stage.committed_batches == []
 
 
-# -- who comes
+# -- joining mirrors
 
 
-def test_one_that_has_the_same_steps_goes_on_and_gets_what_it_lacks() -> None:
+def test_a_mirror_with_the_same_batches_resumes_and_gets_the_missing_ones() -> None:
     stage = promoted().opened()
     resumed(stage, "b", 2)
-    assert stage.said == [("resume", "b", 2, 1), ("step", "b", 3, 1), ("step", "b", 4, 2)]
-    stage.step_of(9)
-    assert stage.said[-1] == ("step", "b", 5, 2)
+    assert stage.sent == [("resume", "b", 2, 1), ("batch", "b", 3, 1), ("batch", "b", 4, 2)]
+    stage.write_batch(9)
+    assert stage.sent[-1] == ("batch", "b", 5, 2)
 
 
-def test_one_that_has_more_is_told_how_much_is_common() -> None:
+def test_a_mirror_with_more_batches_resumes_after_the_last_common_one() -> None:
     stage = promoted().opened()
     resumed(stage, "b", 7)
-    assert stage.said[0] == ("resume", "b", 3, 1)
+    assert stage.sent[0] == ("resume", "b", 3, 1)
 
 
-def test_one_that_was_dropped_and_has_all_that_is_settled_goes_on_too() -> None:
+def test_a_dropped_mirror_with_all_committed_batches_resumes_too() -> None:
     stage = promoted(ReplicaSet(2, "a", ["a", "b"], [("a", 1)])).opened()
     stage.master.joined("b", 1, MirrorJoinRequest(2, True, 4, 4, [(2, 4)]))
-    assert stage.said == [("resume", "b", 4, 4)]
+    assert stage.sent == [("resume", "b", 4, 4)]
 
 
-def test_one_that_is_not_whole_starts_anew() -> None:
+def test_a_mirror_that_is_not_whole_starts_again() -> None:
     stage = promoted().opened()
-    stage.master.joined("b", 1, newcomer(2))
-    assert stage.said == [("start", "b", 4)]
-    stage.step_of(9)
-    assert stage.said[-1] == ("step", "b", 5, 2)
-    stage.master.told("b", [PositionSpan(1, 1)])
-    stage.master.told("x", [PositionSpan(2, 2)])
+    stage.master.joined("b", 1, empty_join_request(2))
+    assert stage.sent == [("start", "b", 4)]
+    stage.write_batch(9)
+    assert stage.sent[-1] == ("batch", "b", 5, 2)
+    stage.master.contents_received("b", [PositionSpan(1, 1)])
+    stage.master.contents_received("x", [PositionSpan(2, 2)])
     assert stage.lacking == {"b": [PositionSpan(1, 1)]}
 
 
-def test_one_that_knows_more_to_be_settled_than_is_common_starts_anew() -> None:
+def test_a_mirror_that_committed_more_than_is_common_starts_again() -> None:
     stage = promoted().opened()
     stage.master.joined("b", 1, MirrorJoinRequest(2, True, 9, 8, [(1, 1)]))
-    assert stage.said == [("start", "b", 4)]
+    assert stage.sent == [("start", "b", 4)]
 
 
-def test_one_that_lacks_what_is_settled_starts_anew() -> None:
+def test_a_mirror_that_lacks_committed_batches_starts_again() -> None:
     stage = promoted(committed=3).opened()
     resumed(stage, "b", 2)
-    assert stage.said == [("start", "b", 4)]
+    assert stage.sent == [("start", "b", 4)]
 
 
-def test_whoever_comes_in_the_middle_of_a_step_begins_behind_it() -> None:
+def test_a_mirror_that_joins_within_a_turn_starts_after_its_batch() -> None:
     stage = MasterStage(ALONE).opened()
     stage.master.writer.mark_delivered(7)
-    stage.master.joined("b", 1, newcomer())
-    stage.master.joined("c", 1, newcomer())
+    stage.master.joined("b", 1, empty_join_request())
+    stage.master.joined("c", 1, empty_join_request())
     stage.master.lost("c")
-    assert stage.said == []
+    assert stage.sent == []
     stage.master.end_turn()
-    assert stage.said == [("start", "b", 2)]
+    assert stage.sent == [("start", "b", 2)]
 
 
-def test_whoever_comes_before_the_epoch_is_open_begins_behind_its_opening() -> None:
+def test_a_mirror_that_joins_before_the_epoch_is_open_starts_after_the_opening_batch() -> None:
     stage = MasterStage(ALONE)
-    stage.master.joined("b", 1, newcomer())
+    stage.master.joined("b", 1, empty_join_request())
     stage.master.open()
     stage.master.end_turn()
-    assert stage.said == [("start", "b", 1)]
+    assert stage.sent == [("start", "b", 1)]
 
 
 def test_a_new_master_knows_what_the_steps_it_inherits_stored() -> None:

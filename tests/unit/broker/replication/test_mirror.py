@@ -1,4 +1,4 @@
-"""What a mirror takes, refuses, carries out and answers."""
+"""The batches that a mirror accepts and refuses, and its answers."""
 
 import pytest
 
@@ -9,28 +9,28 @@ from warren.broker.replication.mirror import ALONE, FOLLOWING, JOINING
 from warren.errors import InvariantBroken, PeerFault
 
 
-def test_a_newcomer_tells_what_it_has_and_is_whole_when_the_rest_is_on_disk() -> None:
+def test_a_joining_mirror_reports_its_contents_and_is_whole_when_the_backfill_is_flushed() -> None:
     stage = MirrorStage()
     stage.copy.held = {7: True}
     stage.mirror.follow(3)
     assert [stage.requests[0].epoch, stage.requests[0].whole, stage.mirror.state] == [3, False, JOINING]
     stage.mirror.start(20, 5, OriginMarks({"one": (1, 9)}))
-    assert stage.said == [("has", [PositionSpan(7, 7)])]
-    assert [stage.mirror.state, stage.copy.lent, stage.mirror.marks.of("one", 1)] == [FOLLOWING, 5, 9]
+    assert stage.sent == [("has", [PositionSpan(7, 7)])]
+    assert [stage.mirror.state, stage.copy.watermark, stage.mirror.marks.of("one", 1)] == [FOLLOWING, 5, 9]
     stage.mirror.remove_surplus(PositionSpan(7, 7))
     stage.mirror.take_backfill(8, 0, 0, True, 2, PAYLOAD, 0)
     stage.mirror.backfill_done()
     stage.end_turn()
-    assert [stage.said[1:], stage.mirror.whole] == [[], False]
+    assert [stage.sent[1:], stage.mirror.whole] == [[], False]
     stage.flush()
-    assert [stage.said[1:], stage.mirror.whole] == [[("safe", 20), ("caught up",)], True]
+    assert [stage.sent[1:], stage.mirror.whole] == [[("flushed", 20), ("caught up",)], True]
     assert stage.copy.held == {8: True}
-    # what it had may never have counted: until it is told which publishing ids count, none do
+    # its messages may never have been committed: no publishing id counts until the master sends those that do
     removed = [("remove any", 7, 7), ("seen", b"", True)]
-    assert stage.copy.told == [("begin",), *removed, ("returned", 8, 2), ("caught up",)]
+    assert stage.copy.calls == [("begin",), *removed, ("returned", 8, 2), ("caught up",)]
 
 
-def test_what_a_newcomer_had_before_may_not_be_flushed_so_it_waits_for_the_disk() -> None:
+def test_a_joining_mirror_waits_for_the_flush_of_earlier_contents() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10, persistent=True))
     stage.end_turn()
@@ -38,47 +38,47 @@ def test_what_a_newcomer_had_before_may_not_be_flushed_so_it_waits_for_the_disk(
     stage.mirror.start(2, 0, OriginMarks())
     stage.mirror.backfill_done()
     stage.end_turn()
-    assert stage.said == [("has", [PositionSpan(10, 10)])]
-    # the first answer is for what was written before, the second for all
+    assert stage.sent == [("has", [PositionSpan(10, 10)])]
+    # the first flush is that of the earlier batch, the second that of everything
     stage.flush()
-    assert stage.said[1:] == [("safe", 2), ("caught up",)]
+    assert stage.sent[1:] == [("flushed", 2), ("caught up",)]
 
 
-def test_a_persistent_message_is_safe_when_it_is_on_disk_and_a_transient_one_at_once() -> None:
+def test_a_persistent_message_is_reported_when_it_is_flushed_and_a_transient_one_at_once() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10))
     stage.end_turn()
-    assert stage.said == [("safe", 2)]
+    assert stage.sent == [("flushed", 2)]
     stage.mirror.take(stored(3, 11, persistent=True))
     stage.end_turn()
     stage.mirror.take(stored(4, 12))
     stage.end_turn()
-    assert stage.said == [("safe", 2)]
+    assert stage.sent == [("flushed", 2)]
     stage.flush()
-    assert stage.said == [("safe", 2), ("safe", 3), ("safe", 4)]
+    assert stage.sent == [("flushed", 2), ("flushed", 3), ("flushed", 4)]
 
 
-def test_several_steps_of_one_turn_are_answered_once() -> None:
+def test_several_batches_of_one_turn_are_answered_once() -> None:
     stage = MirrorStage().following()
     for number in (2, 3, 4):
         stage.mirror.take(stored(number, number))
     stage.end_turn()
     stage.end_turn()
-    assert stage.said == [("safe", 4)]
+    assert stage.sent == [("flushed", 4)]
 
 
-def test_a_horizon_is_safe_when_it_is_on_disk() -> None:
+def test_a_delivery_watermark_is_reported_when_it_is_flushed() -> None:
     stage = MirrorStage().following()
     writer = ReplicationBatchWriter()
     writer.mark_delivered(99)
     stage.mirror.take(ReplicationBatch(2, 1, writer.finish()))
     stage.end_turn()
-    assert [stage.said, stage.copy.lent] == [[], 99]
+    assert [stage.sent, stage.copy.watermark] == [[], 99]
     stage.flush()
-    assert stage.said == [("safe", 2)]
+    assert stage.sent == [("flushed", 2)]
 
 
-def test_removals_and_returns_wait_until_they_are_settled() -> None:
+def test_removals_and_returns_wait_until_they_are_committed() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10, 11, 12))
     writer = ReplicationBatchWriter()
@@ -87,14 +87,14 @@ def test_removals_and_returns_wait_until_they_are_settled() -> None:
     stage.mirror.take(ReplicationBatch(3, 1, writer.finish()))
     stage.mirror.commit(2)
     stage.end_turn()
-    assert [sorted(stage.copy.held), stage.copy.told] == [[10, 11, 12], []]
+    assert [sorted(stage.copy.held), stage.copy.calls] == [[10, 11, 12], []]
     stage.mirror.commit(3)
     stage.end_turn()
-    assert [sorted(stage.copy.held), stage.copy.told] == [[12], [("remove", 0, 10, 11), ("returned", 12, 3)]]
+    assert [sorted(stage.copy.held), stage.copy.calls] == [[12], [("remove", 0, 10, 11), ("returned", 12, 3)]]
     assert [stage.mirror.committed, stage.mirror.batches] == [3, []]
 
 
-def test_marks_are_those_of_settled_steps() -> None:
+def test_origin_marks_are_those_of_committed_batches() -> None:
     stage = MirrorStage().following()
     writer = ReplicationBatchWriter()
     writer.origin("one", 1)
@@ -106,14 +106,14 @@ def test_marks_are_those_of_settled_steps() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_a_step_that_does_not_follow_is_refused(number: int) -> None:
+def test_a_batch_that_does_not_follow_the_last_one_is_refused(number: int) -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10))
     with pytest.raises(PeerFault):
         stage.mirror.take(stored(number, 11))
 
 
-def test_a_step_of_a_later_epoch_than_the_one_it_follows_is_refused() -> None:
+def test_a_batch_of_a_later_epoch_than_the_followed_one_is_refused() -> None:
     stage = MirrorStage().following(epoch=3)
     stage.mirror.take(stored(2, 10, epoch=3))
     with pytest.raises(PeerFault):
@@ -131,7 +131,7 @@ def test_a_removal_that_makes_no_sense_is_refused_before_it_is_held(level: int, 
     assert stage.mirror.batches == []
 
 
-def test_a_mirror_that_joins_or_is_alone_hears_no_steps() -> None:
+def test_a_mirror_that_left_ignores_batches_and_backfill() -> None:
     stage = MirrorStage().following()
     stage.mirror.leave()
     stage.mirror.take(stored(2, 10))
@@ -140,10 +140,10 @@ def test_a_mirror_that_joins_or_is_alone_hears_no_steps() -> None:
     stage.mirror.remove_surplus(PositionSpan(1, 99))
     stage.mirror.backfill_done()
     stage.end_turn()
-    assert [stage.mirror.state, stage.mirror.end, stage.copy.held, stage.said] == [ALONE, 1, {}, []]
+    assert [stage.mirror.state, stage.mirror.end, stage.copy.held, stage.sent] == [ALONE, 1, {}, []]
 
 
-def test_an_answer_to_a_question_it_has_taken_back_says_nothing() -> None:
+def test_an_answer_to_a_withdrawn_join_request_is_ignored() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10))
     stage.mirror.follow(2)
@@ -151,19 +151,19 @@ def test_an_answer_to_a_question_it_has_taken_back_says_nothing() -> None:
     stage.mirror.resume(1, 1)
     stage.mirror.start(9, 5, OriginMarks())
     stage.end_turn()
-    assert [stage.mirror.state, stage.mirror.end, stage.copy.held, stage.copy.lent] == [ALONE, 2, {10: False}, 0]
+    assert [stage.mirror.state, stage.mirror.end, stage.copy.held, stage.copy.watermark] == [ALONE, 2, {10: False}, 0]
 
 
-def test_what_was_not_answered_when_it_left_is_not_answered_afterwards() -> None:
+def test_a_flush_that_completes_after_the_mirror_left_is_not_reported() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10, persistent=True))
     stage.end_turn()
     stage.mirror.leave()
     stage.flush()
-    assert [stage.said, stage.mirror.end] == [[], 2]
+    assert [stage.sent, stage.mirror.end] == [[], 2]
 
 
-def test_a_flush_asked_for_before_it_joined_anew_says_nothing_of_what_came_after() -> None:
+def test_a_flush_requested_before_a_new_join_does_not_count_for_later_batches() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10, persistent=True))
     stage.end_turn()
@@ -173,12 +173,12 @@ def test_a_flush_asked_for_before_it_joined_anew_says_nothing_of_what_came_after
     stage.end_turn()
     for waiter in early:
         waiter.flushed()
-    assert stage.said == []
+    assert stage.sent == []
     stage.flush()
-    assert stage.said == [("safe", 2)]
+    assert stage.sent == [("flushed", 2)]
 
 
-def test_a_mirror_that_resumes_drops_what_the_new_master_has_not() -> None:
+def test_a_resuming_mirror_drops_messages_that_the_new_master_lacks() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10))
     stage.mirror.take(removed(3, 10, 10))
@@ -190,14 +190,14 @@ def test_a_mirror_that_resumes_drops_what_the_new_master_has_not() -> None:
     stage.mirror.resume(2, 2)
     stage.end_turn()
     assert [sorted(stage.copy.held), stage.mirror.end, stage.mirror.committed] == [[10], 2, 2]
-    # the step that was dropped is forgotten: what it removed stays
+    # the dropped batch is forgotten: its removal is not carried out
     stage.mirror.take(stored(3, 13, epoch=2))
     stage.mirror.commit(3)
     stage.end_turn()
     assert [sorted(stage.copy.held), stage.mirror.epochs.of(3)] == [[10, 13], 2]
 
 
-def test_steps_of_earlier_epochs_come_again_from_a_new_master() -> None:
+def test_a_new_master_may_resend_batches_of_earlier_epochs() -> None:
     stage = MirrorStage().following()
     stage.mirror.follow(5)
     stage.mirror.resume(1, 1)
@@ -208,7 +208,7 @@ def test_steps_of_earlier_epochs_come_again_from_a_new_master() -> None:
 
 
 @pytest.mark.parametrize(("common", "committed"), [(1, 1), (5, 2), (3, 4)])
-def test_a_mirror_does_not_go_back_behind_what_is_settled_nor_beyond_its_end(common: int, committed: int) -> None:
+def test_a_mirror_resumes_neither_before_its_last_commit_nor_beyond_its_end(common: int, committed: int) -> None:
     stage = MirrorStage().following()
     for number in (2, 3, 4):
         stage.mirror.take(stored(number, number))
@@ -225,7 +225,7 @@ def test_a_mirror_that_is_not_whole_does_not_resume() -> None:
         stage.mirror.resume(0, 0)
 
 
-def test_who_did_not_ask_is_told_neither_to_start_nor_to_resume() -> None:
+def test_a_start_or_resume_without_a_join_request_is_a_fault() -> None:
     stage = MirrorStage().following()
     with pytest.raises(PeerFault):
         stage.mirror.resume(1, 1)
@@ -233,13 +233,13 @@ def test_who_did_not_ask_is_told_neither_to_start_nor_to_resume() -> None:
         stage.mirror.start(1, 0, OriginMarks())
 
 
-def test_nothing_is_settled_that_a_mirror_has_not_got() -> None:
+def test_a_commit_beyond_the_last_batch_is_a_fault() -> None:
     stage = MirrorStage().following()
     with pytest.raises(PeerFault):
         stage.mirror.commit(2)
 
 
-def test_a_mirror_that_contradicts_itself_says_so() -> None:
+def test_a_mirror_with_inconsistent_state_raises() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10))
     stage.mirror.batches.clear()

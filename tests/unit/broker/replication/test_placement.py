@@ -18,11 +18,11 @@ def wanted(wish: MirrorSpec, replica_set: ReplicaSet, running: list[str] | None 
 # -- all
 
 
-def test_all_is_every_node_of_the_cluster_whether_it_runs_or_not() -> None:
+def test_all_is_every_node_of_the_cluster_running_or_not() -> None:
     assert wanted(MirrorSpec(ALL), ALONE, running=["a"]) == CLUSTER
 
 
-def test_those_who_hold_it_keep_their_order_and_others_come_behind() -> None:
+def test_present_members_keep_their_order_and_new_ones_follow() -> None:
     assert wanted(MirrorSpec(ALL), THREE) == ["c", "b", "d", "a"]
 
 
@@ -40,7 +40,7 @@ def test_exactly_counts_the_master() -> None:
 
 
 @pytest.mark.parametrize(("draw", "drawn"), [(0, "b"), (1, "c"), (2, "d"), (3, "b")])
-def test_mirrors_that_are_lacking_are_drawn_among_those_that_run(draw: int, drawn: str) -> None:
+def test_missing_mirrors_are_drawn_among_running_nodes(draw: int, drawn: str) -> None:
     assert wanted(MirrorSpec(EXACTLY, 2), ALONE, draw=draw) == ["a", drawn]
 
 
@@ -54,21 +54,21 @@ def test_of_too_many_the_eldest_mirrors_stay() -> None:
     assert wanted(MirrorSpec(EXACTLY, 3), THREE) == ["c", "b", "d"]
 
 
-def test_a_mirror_that_does_not_run_is_replaced_by_one_that_does() -> None:
+def test_a_stopped_mirror_is_replaced_by_a_running_node() -> None:
     assert wanted(MirrorSpec(EXACTLY, 3), THREE, running=["a", "b", "d"]) == ["b", "d", "a"]
 
 
-def test_mirrors_that_do_not_run_keep_their_places_if_nobody_could_take_them() -> None:
+def test_stopped_mirrors_stay_if_no_node_can_replace_them() -> None:
     assert wanted(MirrorSpec(EXACTLY, 3), THREE, running=["b", "d"]) == ["c", "b", "d"]
     assert wanted(MirrorSpec(EXACTLY, 3), THREE, running=["b"]) == ["c", "b", "d"]
 
 
-def test_more_than_there_are_nodes_is_all_that_run() -> None:
+def test_a_count_above_the_number_of_nodes_means_all_running_nodes() -> None:
     assert wanted(MirrorSpec(EXACTLY, 9), ALONE) == CLUSTER
     assert wanted(MirrorSpec(EXACTLY, 9), ALONE, running=["a", "c"]) == ["a", "c"]
 
 
-def test_what_is_wanted_once_it_is_so_does_not_change_with_the_draw() -> None:
+def test_members_that_satisfy_the_policy_do_not_change_with_the_draw() -> None:
     replica_set = ALONE.with_members(wanted(MirrorSpec(EXACTLY, 3), ALONE, draw=5))
     assert {tuple(wanted(MirrorSpec(EXACTLY, 3), replica_set, draw=draw)) for draw in range(6)} == {
         tuple(replica_set.members)
@@ -78,7 +78,7 @@ def test_what_is_wanted_once_it_is_so_does_not_change_with_the_draw() -> None:
 # -- nodes
 
 
-def test_nodes_are_those_listed_whether_they_run_or_not() -> None:
+def test_nodes_are_the_listed_ones_running_or_not() -> None:
     assert wanted(MirrorSpec(NODES, names=["a", "d"]), ALONE, running=["a"]) == ["a", "d"]
 
 
@@ -86,7 +86,7 @@ def test_the_master_stays_until_another_is_ready_and_other_mirrors_that_are_not_
     assert wanted(MirrorSpec(NODES, names=["a", "d"]), THREE) == ["b", "d", "a"]
 
 
-def test_nodes_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_nodes_are_skipped() -> None:
     assert wanted(MirrorSpec(NODES, names=["x", "c", "y"]), THREE) == ["b", "c"]
     assert wanted(MirrorSpec(NODES, names=["x"]), THREE) == ["b"]
 
@@ -105,12 +105,12 @@ def test_a_master_that_may_hold_it_stays(wish: MirrorSpec) -> None:
     assert wanted_master(wish, THREE, CLUSTER) == "b"
 
 
-def test_a_master_that_is_not_listed_gives_way_to_the_first_listed_that_is_in_sync_and_runs() -> None:
+def test_an_unlisted_master_hands_over_to_the_first_listed_node_that_runs_in_sync() -> None:
     wish = MirrorSpec(NODES, names=["a", "d", "c"])
     assert wanted_master(wish, THREE, CLUSTER) == "d"
     assert wanted_master(wish, THREE, ["a", "b", "c"]) == "c"
 
 
-def test_a_master_that_is_not_listed_stays_as_long_as_nobody_listed_is_in_sync() -> None:
+def test_an_unlisted_master_stays_while_no_listed_node_is_in_sync() -> None:
     assert wanted_master(MirrorSpec(NODES, names=["a"]), THREE, CLUSTER) == "b"
     assert wanted_master(MirrorSpec(NODES, names=["c", "d"]), THREE.dropping(["c", "d"]), CLUSTER) == "b"

@@ -1,16 +1,16 @@
-"""What a master has when it goes on as a mirror."""
+"""The state of a master that becomes a mirror."""
 
 from tests.unit.broker.replication.stage import PAYLOAD, MasterStage, MirrorStage
 from warren.broker.model.replica_set import ReplicaSet
 from warren.broker.replication.master import step_down
 
 
-def test_a_master_that_steps_down_keeps_its_steps_and_drops_what_nobody_was_sent() -> None:
+def test_a_master_that_steps_down_keeps_its_batches_and_drops_unsent_messages() -> None:
     master = MasterStage(ReplicaSet(1, "a", ["a", "b"], [("a", 1), ("b", 1)])).opened().master
     for position, count in ((10, 4), (11, 5), (12, 6)):
         master.writer.origin("one", 1)
         master.writer.store(position, 0, 0, False, count, PAYLOAD, 0)
-        master.marks.heard("one", 1, count)
+        master.marks.record("one", 1, count)
         if position != 12:
             master.end_turn()
     stage = MirrorStage()
@@ -19,7 +19,7 @@ def test_a_master_that_steps_down_keeps_its_steps_and_drops_what_nobody_was_sent
     mirror = stage.mirror
     mirror.check()
     assert [mirror.whole, mirror.committed, mirror.end, sorted(stage.copy.held)] == [True, 0, 3, [10, 11]]
-    # what is not settled may be dropped, so nobody is told that it is held
+    # uncommitted messages may be dropped, so they do not count in the origin marks
     assert mirror.marks.of("one", 1) == 3
     mirror.follow(2)
     mirror.resume(2, 2)

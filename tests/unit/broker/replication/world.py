@@ -1,6 +1,6 @@
-"""A member's copy of a stream: a journal on a plain disk, and an archive that is written when the world goes on.
+"""A replica of a stream: a journal on a plain disk, and an archive that is written when the test says so.
 
-Not here: the journal's part (`tests.unit.store.copies.copy_world`), rings.
+Not here: the journal's part (`tests.unit.broker.journal.contents_world`), replica sets.
 """
 
 from tests.unit.broker.journal.contents_world import BackfillMessage, ContentsWorld, JoiningMirror
@@ -18,7 +18,7 @@ LARGE = 100_000
 
 
 class StreamCopyWorld:
-    """One life of a node that holds it."""
+    """One life of a node with a replica."""
 
     def __init__(self, disk: ContentsWorld | None = None, archive: PretendArchive | None = None) -> None:
         self.disk = ContentsWorld(prepared=False) if disk is None else disk
@@ -30,12 +30,12 @@ class StreamCopyWorld:
         assert (self.disk.asker.times, self.disk.asker.damage) == (1, "")
 
     def restart(self) -> "StreamCopyWorld":
-        """The process was killed; what was written is there."""
+        """Kill the process and start it with its files."""
         again = ContentsWorld(self.disk.disk, self.disk.segment_bytes, prepared=False)
         return StreamCopyWorld(again, PretendArchive(self.archive.segments))
 
     def go_on(self) -> None:
-        """Until nothing is under way."""
+        """Run until nothing is pending."""
         for _round in range(1_000):
             self._drain()
             self.disk.go_on()
@@ -43,7 +43,7 @@ class StreamCopyWorld:
                 return
             self.archive.finish_writes()
             self.archive.finish_reads()
-        raise AssertionError("it never comes to rest")
+        raise AssertionError("something is always pending")
 
     def store(self, offsets: range, epoch: int = 1, size: int = LARGE) -> int:
         """The position of the last one."""
@@ -54,27 +54,27 @@ class StreamCopyWorld:
             self.copy.store(position, 0, 1_000 + offset, True, payload, crc)
         return position
 
-    def settle(self, offsets: range, epoch: int = 1, size: int = LARGE) -> None:
+    def store_committed(self, offsets: range, epoch: int = 1, size: int = LARGE) -> None:
         self.copy.committed(self.store(offsets, epoch, size))
         self.go_on()
 
     def read(self, spans: list[PositionSpan], size_bytes: int = 300_000) -> list[BackfillMessage]:
-        newcomer = JoiningMirror()
-        reader = self.copy.read(spans, newcomer)
+        mirror = JoiningMirror()
+        reader = self.copy.read(spans, mirror)
         for _round in range(1_000):
-            if newcomer.over:
-                return newcomer.taken
+            if mirror.over:
+                return mirror.taken
             reader.more(size_bytes)
             self.go_on()
-            assert newcomer.damage == ""
-        raise AssertionError("the past is never over")
+            assert mirror.damage == ""
+        raise AssertionError("the backfill never ends")
 
     def bodies(self) -> list[bytes]:
-        """All it holds, in order."""
-        return [body_in(past) for past in self.read(self.copy.spans())]
+        """All messages, in order."""
+        return [body_in(message) for message in self.read(self.copy.spans())]
 
     def promoted(self) -> Stream:
-        """The stream that goes on with what it has, once it is at rest."""
+        """Promote the replica, when nothing is pending."""
         for _round in range(1_000):
             if self.copy.prepare_handover():
                 break
@@ -97,8 +97,8 @@ def body_of(offset: int, epoch: int = 1, size: int = LARGE) -> bytes:
     return f"{epoch}/{offset}".encode().ljust(size, b".")
 
 
-def body_in(past: BackfillMessage) -> bytes:
-    return decode_message(past.payload, past.priority, past.persistent).body()
+def body_in(message: BackfillMessage) -> bytes:
+    return decode_message(message.payload, message.priority, message.persistent).body()
 
 
 def span_of(offsets: range, epoch: int = 1) -> PositionSpan:

@@ -1,4 +1,4 @@
-"""What is written into a step is read from it; what makes no sense is refused."""
+"""Writing and reading replication batches; malformed ones are refused."""
 
 import pytest
 
@@ -76,11 +76,11 @@ def test_what_is_cut_short_or_unknown_is_the_fault_of_whoever_sent_it() -> None:
 def test_a_step_is_read_where_it_lies() -> None:
     writer = ReplicationBatchWriter()
     writer.store(1, 0, 0, True, 9, b"body", 77)
-    said = writer.finish()
-    batch = ReplicationBatch(1, 1, b"before" + said + b"behind", 6, 6 + len(said))
+    written = writer.finish()
+    batch = ReplicationBatch(1, 1, b"before" + written + b"behind", 6, 6 + len(written))
     reader = ReplicationBatchReader(batch)
     assert [reader.next(), reader.kind, reader.payload()] == [True, STORE, b"body"]
     assert not reader.next()
-    assert batch.data == said
+    assert batch.data == written
     with pytest.raises(PeerFault, match="cut short"):
-        ReplicationBatchReader(ReplicationBatch(1, 1, said, 0, 5)).next()
+        ReplicationBatchReader(ReplicationBatch(1, 1, written, 0, 5)).next()

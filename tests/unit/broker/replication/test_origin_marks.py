@@ -1,16 +1,16 @@
-"""How much of what each node sent is held: by run, never less than before."""
+"""Origin marks: the highest count of each incarnation of a node."""
 
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch, ReplicationBatchWriter
 
 
-def test_the_highest_count_of_the_latest_run_is_the_mark() -> None:
+def test_the_mark_is_the_highest_count_of_the_latest_incarnation() -> None:
     marks = OriginMarks()
-    marks.heard("one", 1, 5)
-    marks.heard("one", 1, 3)
+    marks.record("one", 1, 5)
+    marks.record("one", 1, 3)
     assert marks.of("one", 1) == 5
-    marks.heard("one", 2, 1)
+    marks.record("one", 2, 1)
     assert [marks.of("one", 1), marks.of("one", 2), marks.of("two", 1)] == [0, 1, 0]
-    marks.heard("one", 1, 9)
+    marks.record("one", 1, 9)
     assert [marks.of("one", 1), marks.of("one", 2)] == [0, 1]
 
 
@@ -23,15 +23,15 @@ def test_a_step_tells_what_its_messages_came_from() -> None:
     writer.origin("two", 7)
     writer.remove(0, 1, 1)
     writer.store(4, 0, 0, False, 1, b"", 0)
-    writer.store(5, 0, 0, False, 0, b"of nobody", 0)
+    writer.store(5, 0, 0, False, 0, b"no origin", 0)
     marks = OriginMarks()
     marks.read(ReplicationBatch(1, 1, writer.finish()))
-    assert marks.runs == {"one": (1, 5), "two": (7, 1)}
+    assert marks.counts == {"one": (1, 5), "two": (7, 1)}
 
 
-def test_a_copy_of_marks_stays_as_it_is() -> None:
+def test_a_copy_of_marks_does_not_change() -> None:
     marks = OriginMarks()
-    marks.heard("one", 1, 5)
+    marks.record("one", 1, 5)
     kept = marks.copy()
-    marks.heard("one", 1, 6)
+    marks.record("one", 1, 6)
     assert [marks.of("one", 1), kept.of("one", 1)] == [6, 5]

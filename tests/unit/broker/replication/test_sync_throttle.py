@@ -1,4 +1,4 @@
-"""What is sent to mirrors that catch up is paid for with time."""
+"""The rate limit of backfill."""
 
 from warren.broker.replication.sync_throttle import SyncThrottle
 
@@ -9,7 +9,7 @@ def test_without_a_limit_there_is_nothing_to_wait_for() -> None:
     assert pace.free_at_ms() <= 5_000
 
 
-def test_what_was_sent_takes_as_long_as_it_should_whoever_it_went_to() -> None:
+def test_the_limit_counts_the_backfill_of_all_mirrors_together() -> None:
     pace = SyncThrottle(1_000)
     pace.sent(500, 10_000)
     assert pace.free_at_ms() == 10_500

@@ -1,4 +1,4 @@
-"""What a member of a ring holds of a stream."""
+"""The messages of a stream that a replica holds, in its journal and its archive."""
 
 from tests.unit.broker.journal.contents_world import JoiningMirror
 from tests.unit.broker.replication.world import StreamCopyWorld, body_in, body_of, span_of
@@ -7,7 +7,7 @@ from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.streams.offsets import offset_of, position_of
 
 
-def test_what_is_settled_goes_to_the_archive_and_from_the_journal() -> None:
+def test_committed_messages_move_from_the_journal_to_the_archive() -> None:
     world = StreamCopyWorld()
     world.store(range(30))
     world.go_on()
@@ -23,8 +23,8 @@ def test_what_is_settled_goes_to_the_archive_and_from_the_journal() -> None:
 
 def test_a_chunk_has_messages_of_one_epoch() -> None:
     world = StreamCopyWorld()
-    world.settle(range(5), epoch=1)
-    world.settle(range(5, 40), epoch=2)
+    world.store_committed(range(5), epoch=1)
+    world.store_committed(range(5, 40), epoch=2)
     assert world.copy.spans() == [span_of(range(5)), span_of(range(5, 40), epoch=2)]
     kept = world.catalog.with_offset(0)
     assert kept is not None
@@ -32,12 +32,12 @@ def test_a_chunk_has_messages_of_one_epoch() -> None:
     assert world.bodies() == [body_of(n, 1) for n in range(5)] + [body_of(n, 2) for n in range(5, 40)]
 
 
-def test_after_a_restart_nothing_is_in_both() -> None:
+def test_after_a_restart_no_message_is_in_journal_and_archive() -> None:
     world = StreamCopyWorld()
     world.store(range(30))
     world.copy.committed(position_of(1, 29))
     world.disk.go_on()
-    # the chunk is written, and the process ends before the journal hears of it
+    # the chunk is written, and the process ends before the journal records that
     segment, at, data, _writer = world.archive.writing[0]
     assert (segment, at) == (1, 0)
     world.archive.segments[1] = data
@@ -47,18 +47,18 @@ def test_after_a_restart_nothing_is_in_both() -> None:
     assert again.bodies() == [body_of(offset) for offset in range(30)]
 
 
-def test_a_restarted_member_archives_nothing_before_it_is_compared() -> None:
+def test_a_restarted_replica_archives_nothing_before_it_is_compared_with_the_master() -> None:
     world = StreamCopyWorld()
-    world.settle(range(30))
+    world.store_committed(range(30))
     world.store(range(30, 60))
     world.go_on()
     again = world.restart()
     before = again.catalog.end()
     again.copy.begin_catching_up()
-    # steps go on while it catches up
-    again.settle(range(80, 100), epoch=2)
+    # batches arrive during the backfill
+    again.store_committed(range(80, 100), epoch=2)
     assert again.catalog.end() == before
-    # what never counted is taken off, then comes the past
+    # uncommitted messages are removed, then the backfill arrives
     again.copy.remove_any(position_of(1, 50), position_of(1, 59))
     for offset in range(50, 80):
         again.copy.backfill_stored(again.store(range(offset, offset + 1), epoch=2))
@@ -70,9 +70,9 @@ def test_a_restarted_member_archives_nothing_before_it_is_compared() -> None:
     assert again.copy.spans() == [span_of(range(50)), span_of(range(50, 100), epoch=2)]
 
 
-def test_a_promoted_one_goes_on_behind_the_highest_it_holds() -> None:
+def test_a_promoted_replica_continues_after_its_highest_position() -> None:
     world = StreamCopyWorld()
-    world.settle(range(20))
+    world.store_committed(range(20))
     world.store(range(20, 25))
     stream = world.promoted()
     assert (stream.first_offset(), stream.end_offset()) == (0, 25)
@@ -94,9 +94,9 @@ def test_a_promotion_waits_for_the_chunk_that_is_being_written() -> None:
     assert (stream.first_offset(), stream.end_offset()) == (0, 30)
 
 
-def test_an_unsynced_one_that_is_promoted_keeps_what_has_no_gap_and_the_later_epoch() -> None:
+def test_a_promoted_unsynced_replica_keeps_the_messages_before_its_gap_and_the_later_epoch() -> None:
     world = StreamCopyWorld()
-    world.settle(range(20))
+    world.store_committed(range(20))
     world.store(range(20, 25), epoch=1, size=10)
     world.store(range(23, 28), epoch=2, size=10)
     world.store(range(40, 45), epoch=2, size=10)
@@ -104,9 +104,9 @@ def test_an_unsynced_one_that_is_promoted_keeps_what_has_no_gap_and_the_later_ep
     assert world.copy.spans() == [span_of(range(23)), span_of(range(23, 28), epoch=2)]
 
 
-def test_what_the_master_keeps_no_more_goes_with_whole_segments() -> None:
+def test_messages_that_the_master_expired_are_dropped_by_segments() -> None:
     world = StreamCopyWorld()
-    world.settle(range(100))
+    world.store_committed(range(100))
     first = int(world.catalog.first())
     gone = position_of(1, 70)
     world.copy.remove(0, gone, gone)
@@ -115,19 +115,19 @@ def test_what_the_master_keeps_no_more_goes_with_whole_segments() -> None:
     assert len(world.bodies()) == 29
 
 
-def test_what_lies_before_an_archive_is_not_wanted() -> None:
+def test_messages_before_the_archive_are_not_requested() -> None:
     world = StreamCopyWorld()
     assert world.copy.skippable_spans() == []
     world.store(range(90, 95))
     assert world.copy.skippable_spans() == [span_of(range(90, 95))]
     world = StreamCopyWorld()
-    world.settle(range(20, 50))
+    world.store_committed(range(20, 50))
     assert world.copy.skippable_spans() == [PositionSpan(1, position_of(1, 49))]
 
 
-def test_an_archive_of_which_all_is_gone_makes_way_for_what_comes() -> None:
+def test_an_archive_whose_messages_are_all_removed_is_replaced_by_the_backfill() -> None:
     world = StreamCopyWorld()
-    world.settle(range(30))
+    world.store_committed(range(30))
     end = int(world.catalog.end())
     again = world.restart()
     again.copy.begin_catching_up()
@@ -142,46 +142,48 @@ def test_an_archive_of_which_all_is_gone_makes_way_for_what_comes() -> None:
     assert again.copy.spans() == [span_of(range(61, 91))]
 
 
-def test_one_whose_archive_has_what_the_master_has_not_can_only_begin_anew() -> None:
+def test_a_replica_whose_archive_has_messages_that_the_master_lacks_has_diverged() -> None:
     world = StreamCopyWorld()
-    world.settle(range(30))
+    world.store_committed(range(30))
     last = int(world.catalog.end()) - 1
     world.copy.remove_any(position_of(1, last), position_of(1, last))
     assert world.copy.diverged
 
 
-def test_what_moves_to_the_archive_while_it_is_read_is_read_there() -> None:
+def test_a_message_that_moves_to_the_archive_during_a_read_is_read_there() -> None:
     world = StreamCopyWorld()
     world.store(range(40))
-    newcomer = JoiningMirror()
-    reader = world.copy.read(world.copy.spans(), newcomer)
+    mirror = JoiningMirror()
+    reader = world.copy.read(world.copy.spans(), mirror)
     for _round in range(100):
-        if newcomer.over:
+        if mirror.over:
             break
         reader.more(250_000)
-        if len(newcomer.taken) == 0:
-            # it has been asked for, and moves before it is there
+        if len(mirror.taken) == 0:
+            # it is requested, and moves before it is read
             world.copy.committed(position_of(1, 39))
         world.go_on()
-    assert newcomer.damage == ""
-    assert [offset_of(past.position) for past in newcomer.taken] == list(range(40))
-    assert [body_in(past) for past in newcomer.taken] == [body_of(offset) for offset in range(40)]
+    assert mirror.damage == ""
+    assert [offset_of(message.position) for message in mirror.taken] == list(range(40))
+    assert [body_in(message) for message in mirror.taken] == [body_of(offset) for offset in range(40)]
 
 
-def test_what_is_read_can_be_held_by_another_as_it_is() -> None:
+def test_read_messages_can_be_stored_by_another_replica_unchanged() -> None:
     world, other = StreamCopyWorld(), StreamCopyWorld()
-    world.settle(range(30))
-    for past in world.read(world.copy.spans()):
-        other.copy.store(past.position, past.priority, past.expires_at_ms, True, past.payload, past.payload_crc)
+    world.store_committed(range(30))
+    for message in world.read(world.copy.spans()):
+        other.copy.store(
+            message.position, message.priority, message.expires_at_ms, True, message.payload, message.payload_crc
+        )
     assert other.bodies() == world.bodies()
-    assert [past.expires_at_ms for past in other.read(other.copy.spans())] == [1_000 + n for n in range(30)]
+    assert [message.expires_at_ms for message in other.read(other.copy.spans())] == [1_000 + n for n in range(30)]
 
 
-def test_what_is_dropped_before_it_could_be_read_for_another_is_passed_over() -> None:
+def test_messages_dropped_before_they_are_read_for_another_replica_are_skipped() -> None:
     world = StreamCopyWorld()
-    world.settle(range(120))
-    newcomer = JoiningMirror()
-    reader = world.copy.read(world.copy.spans(), newcomer)
+    world.store_committed(range(120))
+    mirror = JoiningMirror()
+    reader = world.copy.read(world.copy.spans(), mirror)
     reader.more(300_000)
     # one thread reads and another deletes: the file is gone before it is opened
     dropped = world.catalog.expire(1, 0)
@@ -191,15 +193,15 @@ def test_what_is_dropped_before_it_could_be_read_for_another_is_passed_over() ->
     world.archive.reading = []
     asker.archive_read(b"", "No such file or directory")
     for _round in range(100):
-        if newcomer.over:
+        if mirror.over:
             break
         world.go_on()
         reader.more(300_000)
-    assert newcomer.damage == ""
-    assert [offset_of(past.position) for past in newcomer.taken] == list(range(int(world.catalog.first()), 120))
+    assert mirror.damage == ""
+    assert [offset_of(message.position) for message in mirror.taken] == list(range(int(world.catalog.first()), 120))
 
 
-def test_a_promoted_one_archives_most_of_what_its_journal_has_before_it_is_handed_over() -> None:
+def test_a_promoted_replica_archives_most_of_its_journal_before_the_handover() -> None:
     world = StreamCopyWorld()
     world.copy.begin_catching_up()
     world.store(range(400))

@@ -1,4 +1,4 @@
-"""What a member that is promoted gives up of a stream, and what it must not."""
+"""The messages of a stream that a promoted replica gives up, and those it must keep."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from warren.broker.streams.offsets import position_of
 
 
 @pytest.mark.parametrize("restarts", [True, False])
-def test_one_that_was_away_until_all_it_had_was_gone_loses_nothing_of_what_came_then(restarts: bool) -> None:
+def test_a_replica_whose_old_contents_were_all_removed_keeps_its_backfill(restarts: bool) -> None:
     world = StreamCopyWorld()
-    world.settle(range(30))
+    world.store_committed(range(30))
     world = world.restart()
     world.copy.begin_catching_up()
     world.copy.remove_any(position_of(1, 0), position_of(1, 29))
@@ -26,9 +26,9 @@ def test_one_that_was_away_until_all_it_had_was_gone_loses_nothing_of_what_came_
     assert world.copy.spans() == [span_of(range(5_000, 5_005))]
 
 
-def test_a_chunk_that_is_written_when_all_before_it_goes_is_kept() -> None:
+def test_a_chunk_being_written_is_kept_when_everything_before_it_is_removed() -> None:
     world = StreamCopyWorld()
-    world.settle(range(20))
+    world.store_committed(range(20))
     world.store(range(20, 60))
     world.copy.committed(position_of(1, 59))
     world.disk.go_on()
@@ -41,9 +41,9 @@ def test_a_chunk_that_is_written_when_all_before_it_goes_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("end", "known"), [(40, True), (45, False)])
-def test_what_is_given_up_may_be_published_again(end: int, known: bool) -> None:
+def test_messages_that_are_given_up_may_be_published_again(end: int, known: bool) -> None:
     world = StreamCopyWorld()
-    world.settle(range(20))
+    world.store_committed(range(20))
     world.store(range(40, end), size=10)
     world.copy.load_publishing_ids(window_row((b"publisher", b"41"), True), False)
     world.promoted()
@@ -51,9 +51,9 @@ def test_what_is_given_up_may_be_published_again(end: int, known: bool) -> None:
     assert world.restart().copy.disk.queue_index.seen.has((b"publisher", b"41")) == known
 
 
-def test_a_gap_between_the_archive_and_the_journal_is_told() -> None:
+def test_a_gap_between_the_archive_and_the_journal_is_reported() -> None:
     world = StreamCopyWorld()
-    world.settle(range(60))
+    world.store_committed(range(60))
     world.store(range(60, 63))
     assert world.copy.describe_gap() == ""
     again = world.restart()

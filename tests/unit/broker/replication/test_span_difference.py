@@ -1,4 +1,4 @@
-"""What one copy has and another has not."""
+"""Positions that one replica has and another lacks."""
 
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.replication.backfill import span_difference
@@ -6,7 +6,7 @@ from warren.broker.replication.backfill import span_difference
 EVERYTHING = 1 << 62
 
 
-def test_what_both_have_is_left_out() -> None:
+def test_common_positions_are_left_out() -> None:
     ours = [PositionSpan(1, 10), PositionSpan(20, 30)]
     assert span_difference(ours, [PositionSpan(3, 4), PositionSpan(9, 22), PositionSpan(30, 40)], EVERYTHING) == [
         PositionSpan(1, 2),
@@ -23,7 +23,7 @@ def test_one_span_of_theirs_may_reach_over_several_of_ours() -> None:
     ) == [PositionSpan(8, 9)]
 
 
-def test_what_is_not_below_the_limit_does_not_matter() -> None:
+def test_positions_above_the_limit_are_left_out() -> None:
     assert span_difference([PositionSpan(1, 10), PositionSpan(20, 30)], [PositionSpan(2, 3)], 8) == [
         PositionSpan(1, 1),
         PositionSpan(4, 7),
