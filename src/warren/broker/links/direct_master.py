@@ -241,7 +241,7 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
 
     # -- the queue
 
-    def adrift(self) -> bool:
+    def without_receiver(self) -> bool:
         return self._over or self._queue is None or self._queue.deleted
 
     def found(self) -> QueuePort | None:
@@ -279,7 +279,7 @@ class DirectMaster(MasterPort, MasterWaiter, RequestedQueue):
             assert consumer is not None, "a consumer is cancelled"
             self.remove_consumer(consumer)
             answer.counted(0, 0)
-        elif not self.adrift():
+        elif not self.without_receiver():
             self._ticket += 1
             self._answers[int(self._ticket)] = answer
             try:

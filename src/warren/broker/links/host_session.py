@@ -64,7 +64,7 @@ class LinkHost:
 
     def replication_arrived(self, node: str, data: bytes, start: i64, end: i64) -> None:
         """The other node called `NodeLinks.send_replication`."""
-        raise PeerFault("a message of a ring came, and there are none here")
+        raise PeerFault("a message of a replica set came, and there are none here")
 
 
 @final
@@ -102,10 +102,10 @@ class HostSession(HostPort):
     # -- records that go there
 
     def deliver(self, consumer: HostedConsumer, entry: Entry) -> None:
-        self._lend(consumer.unacked, entry)
+        self._record_delivery(consumer.unacked, entry)
         flags: i64 = records.REDELIVERED if entry.redelivered else 0
         if consumer.unacked.hosted.mirrored or consumer.tells_position:
-            self._link.send_lent(flags, consumer.number, entry.message, entry.position)
+            self._link.send_positioned_delivery(flags, consumer.number, entry.message, entry.position)
         else:
             self._link.send_message(records.DELIVER, flags, consumer.number, entry.message)
 
@@ -113,7 +113,7 @@ class HostSession(HostPort):
         if self._consumers.pop(int(consumer.number), None) is not None:
             records.write_words(self._link.output(), records.CONSUMER_GONE, flags, [int(consumer.number)])
 
-    def tell(self, kind: i64, number: i64, word: i64) -> None:
+    def send_record(self, kind: i64, number: i64, word: i64) -> None:
         """Send a record with one number about a queue."""
         if not self.over:
             records.write_words(self._link.output(), kind, 0, [int(number), int(word)])
@@ -145,7 +145,7 @@ class HostSession(HostPort):
         if no_ack:
             self._delivered += 1
         else:
-            self._lend(unacked, entry)
+            self._record_delivery(unacked, entry)
             if unacked.hosted.mirrored:
                 records.write_words(self._link.output(), records.POSITION, 0, [int(entry.position)])
         flags: i64 = records.REDELIVERED if entry.redelivered else 0
@@ -180,7 +180,7 @@ class HostSession(HostPort):
         found: list[Entry] = []
         for number, unacked in self._holders.items():
             if unacked.queue is queue:
-                found.append(unacked.lent[number])
+                found.append(unacked.entries[number])
         return found
 
     # -- records that come from there
@@ -250,7 +250,7 @@ class HostSession(HostPort):
         elif kind == records.FENCE:
             self._queue(arguments.longlong()).fence()
         else:
-            self._asked(kind, flags, arguments)
+            self._request_received(kind, flags, arguments)
 
     def lost(self) -> None:
         """The link is lost."""
@@ -263,14 +263,14 @@ class HostSession(HostPort):
 
     # -- questions
 
-    def _asked(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
+    def _request_received(self, kind: i64, flags: i64, arguments: ArgumentReader) -> None:
         ticket = arguments.longlong()
         if kind == records.CANCEL:
             self._cancel(arguments)
             self.answer(ticket, 0, 0)
             return
         hosted = self._queue(arguments.longlong())
-        if hosted.adrift():
+        if hosted.without_receiver():
             # the asker asks the next master
             return
         try:
@@ -325,7 +325,7 @@ class HostSession(HostPort):
         consumer.stopped = True
         unacked = consumer.unacked
         unseen: list[Entry] = []
-        for unseen_no in [unseen_no for unseen_no in unacked.lent if unseen_no > seen]:
+        for unseen_no in [unseen_no for unseen_no in unacked.entries if unseen_no > seen]:
             entry = self._taken_back(unseen_no)[1]
             if entry is not None:
                 unseen.append(entry)
@@ -334,25 +334,25 @@ class HostSession(HostPort):
 
     # -- entries in flight
 
-    def _lend(self, unacked: UnackedEntries, entry: Entry) -> None:
+    def _record_delivery(self, unacked: UnackedEntries, entry: Entry) -> None:
         self._delivered += 1
         number = int(self._delivered)
         self._holders[number] = unacked
-        unacked.lent[number] = entry
-        unacked.hosted.lent_count += 1
+        unacked.entries[number] = entry
+        unacked.hosted.in_flight_count += 1
 
     def _ack(self, number: int) -> None:
         unacked = self._holders.pop(number, None)
         if unacked is not None:
-            unacked.hosted.lent_count -= 1
-            unacked.queue.ack(unacked.lent.pop(number))
+            unacked.hosted.in_flight_count -= 1
+            unacked.queue.ack(unacked.entries.pop(number))
 
     def _taken_back(self, number: int) -> tuple[UnackedEntries | None, Entry | None]:
         unacked = self._holders.pop(number, None)
         if unacked is None:
             return None, None
-        unacked.hosted.lent_count -= 1
-        return unacked, unacked.lent.pop(number)
+        unacked.hosted.in_flight_count -= 1
+        return unacked, unacked.entries.pop(number)
 
     def _withdraw(self, consumers: list[HostedConsumer], numbers: list[int]) -> None:
         """Consumers leave. Their unacked entries are requeued first, and not delivered to these consumers again."""
@@ -402,7 +402,7 @@ class HostSession(HostPort):
                 self._drop_joining(joining)
         consumers = [consumer for consumer in self._consumers.values() if consumer.unacked.hosted is hosted]
         numbers: list[int] = []
-        if hosted.lent_count != 0:
+        if hosted.in_flight_count != 0:
             numbers = [number for number, unacked in self._holders.items() if unacked.hosted is hosted]
         if hosted.mirrored:
             self._leave_master(consumers, numbers)

@@ -71,7 +71,7 @@ class HostPort:
     def consumer_gone(self, consumer: "HostedConsumer", flags: i64) -> None: ...
 
     @abstractmethod
-    def tell(self, kind: i64, number: i64, word: i64) -> None:
+    def send_record(self, kind: i64, number: i64, word: i64) -> None:
         """Send a record with one number about a queue."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class UnackedEntries:
         self.hosted: HostedQueue = hosted
         self.queue: QueuePort = queue
         # in the order of their numbers
-        self.lent: dict[int, Entry] = {}
+        self.entries: dict[int, Entry] = {}
 
 
 @final
@@ -137,7 +137,7 @@ class HostedConsumer(ConsumerPort):
         return self._host_session.node
 
     def able(self) -> bool:
-        if self.stopped or (self._prefetch != 0 and len(self.unacked.lent) >= self._prefetch):
+        if self.stopped or (self._prefetch != 0 and len(self.unacked.entries) >= self._prefetch):
             return False
         if self._sent - self._taken >= WINDOW_MESSAGES or self._sent_bytes - self._taken_bytes >= WINDOW_BYTES:
             return False
@@ -214,7 +214,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         self.count: i64 = 0
         self._intake: MasterIntake | None = None
         # how many entries the other node has in flight
-        self.lent_count: i64 = 0
+        self.in_flight_count: i64 = 0
         self._host_session: HostPort = host_session
         self._vhost: str = vhost
         self._name: str = name
@@ -223,7 +223,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         self._got: UnackedEntries | None = None
         self._received: i64 = 0
         self._received_bytes: i64 = 0
-        self._told: i64 = 0
+        self._settled_no: i64 = 0
         # of a mirrored queue: publishes up to this one are committed
         self._committed: i64 = 0
         self._marks: list[PublishMark] = []
@@ -248,11 +248,11 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         if intake is not None:
             self.count += 1
             if intake.publish(self.count, self._received, message, counted) & REJECTED:
-                self._host_session.tell(records.REFUSED, self.number, self._received)
+                self._host_session.send_record(records.REFUSED, self.number, self._received)
             return
         queue = self.found()
         if queue is None:
-            self._host_session.tell(records.REFUSED, self.number, self._received)
+            self._host_session.send_record(records.REFUSED, self.number, self._received)
             return
         if not counted:
             queue.uncounted += 1
@@ -296,7 +296,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         self._advance()
 
     def refused(self, place: i64) -> None:
-        self._host_session.tell(records.REFUSED, self.number, place)
+        self._host_session.send_record(records.REFUSED, self.number, place)
 
     def lost(self, reason: str) -> None:
         """A queue of this node is not lost while the node lives."""
@@ -313,13 +313,13 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         if count:
             last = self._marks[count - 1]
             del self._marks[:count]
-            if last.number > self._told:
-                self._told = last.number
+            if last.number > self._settled_no:
+                self._settled_no = last.number
                 self._host_session.settle(self.number, last.number, last.size_bytes)
 
     def _not_settled(self, queue: QueuePort, outcome: i64) -> None:
         if outcome & REJECTED:
-            self._host_session.tell(records.REFUSED, self.number, self._received)
+            self._host_session.send_record(records.REFUSED, self.number, self._received)
         elif outcome & PENDING:
             self._await_batch()
         else:
@@ -350,7 +350,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
             self._found = self._host_session.find_queue(self._vhost, self._name, self._queue_id)
         return self._found
 
-    def adrift(self) -> bool:
+    def without_receiver(self) -> bool:
         if self._host_session.over:
             return True
         return self.mirrored and (self._found is None or self._found.deleted)
@@ -369,7 +369,7 @@ class HostedQueue(FlushWaiter, PublishWaiter, MasterWaiter, RequestedQueue):
         self._host_session.opened(self.number, mark, known, intake.epoch)
 
     def held(self, count: i64) -> None:
-        self._host_session.tell(records.HELD, self.number, count)
+        self._host_session.send_record(records.HELD, self.number, count)
 
     def acked_late(self, positions: list[int]) -> None:
         if self._intake is not None:

@@ -238,7 +238,7 @@ class NodeLink(LinkSender):
             answer = self._answers.pop(int(arguments.longlong()), None)
             ready, consumers = arguments.longlong(), arguments.longlong()
             if answer is not None:
-                answer.queue.told(answer.question, ready, consumers)
+                answer.queue.counts_received(answer.question, ready, consumers)
                 answer.counted(ready, consumers)
         elif kind == records.FAULT:
             answer = self._answers.pop(int(arguments.longlong()), None)
@@ -260,7 +260,7 @@ class NodeLink(LinkSender):
         answer = self._answers.pop(int(reader.number), None)
         if answer is None:
             raise PeerFault("the reply to a get does not match any request")
-        answer.queue.told(answer.question, reader.word, 0)
+        answer.queue.counts_received(answer.question, reader.word, 0)
         answer.got(entry, reader.word)
         if answer.abandoned and answer.question == GET:
             self.send_numbers(records.RETURNED, [entry])

@@ -69,7 +69,7 @@ class LinkSender:
     def send_message(self, kind: i64, flags: i64, number: i64, message: Message) -> None:
         self._outgoing.message(kind, flags, number, message)
 
-    def send_lent(self, flags: i64, number: i64, message: Message, position: i64) -> None:
+    def send_positioned_delivery(self, flags: i64, number: i64, message: Message, position: i64) -> None:
         """A delivery from a mirrored queue."""
         flags |= records.AT_POSITION
         if message.persistent:

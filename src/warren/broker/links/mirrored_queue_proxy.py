@@ -94,13 +94,13 @@ class ProxyConsumer(ConsumerPort):
         if self.known and self.arguments.get(CANCEL_ON_FAILOVER) is True:
             self._proxy.let_go(self.consumer)
 
-    def attach(self, run: MasterPort) -> None:
+    def attach(self, master: MasterPort) -> None:
         """Attach it to another master, if the client knows that it consumes; if not, its question is asked again."""
         place = self.place
         if place is not None:
             self.arguments = place.arguments()
         if self.known and not self.attached and (place is None or not place.is_over()):
-            ConsumerAttach(self._proxy, self).ask(run)
+            ConsumerAttach(self._proxy, self).ask(master)
 
 
 @final
@@ -113,17 +113,17 @@ class ConsumerAttach(OutputPort):
         self.master: MasterPort | None = None
         self._answer: QueueAnswer | None = None
 
-    def ask(self, run: MasterPort) -> None:
-        self.master = run
+    def ask(self, master: MasterPort) -> None:
+        self.master = master
         self._proxy_consumer.attached = True
-        self._answer = run.ask(CONSUME, self, self._proxy_consumer)
+        self._answer = master.ask(CONSUME, self, self._proxy_consumer)
 
     def flush(self) -> None:
         """There is no output to send."""
 
     def go_on(self) -> None:
-        answer, run, proxy_consumer = self._answer, self.master, self._proxy_consumer
-        if answer is None or run is not self._proxy.master or not proxy_consumer.attached:
+        answer, master, proxy_consumer = self._answer, self.master, self._proxy_consumer
+        if answer is None or master is not self._proxy.master or not proxy_consumer.attached:
             return
         if answer.fault is None:
             self._proxy.master.started(proxy_consumer)
@@ -146,13 +146,13 @@ class ProxyRequest(OutputPort):
         # the question to the present master
         self._asked: QueueAnswer | None = None
 
-    def ask(self, run: MasterPort) -> None:
+    def ask(self, master: MasterPort) -> None:
         """Ask this master."""
         proxy_consumer = self._proxy_consumer
         if proxy_consumer is not None and self.answer.question == CONSUME:
             proxy_consumer.attached = True
         try:
-            self._asked = run.ask(self.answer.question, self, proxy_consumer)
+            self._asked = master.ask(self.answer.question, self, proxy_consumer)
         except ChannelFault as fault:
             self._asked = None
             self._proxy.inquiry_over(self)
@@ -162,9 +162,9 @@ class ProxyRequest(OutputPort):
         """The master is lost: ignore its answer."""
         self._asked = None
 
-    def abandon(self, run: MasterPort) -> None:
+    def abandon(self, master: MasterPort) -> None:
         if self._asked is not None:
-            run.abandon(self._asked)
+            master.abandon(self._asked)
 
     def fail(self, fault: ChannelFault) -> None:
         self.answer.failed(fault)
@@ -185,7 +185,7 @@ class ProxyRequest(OutputPort):
             return
         self._asked = None
         self._proxy.inquiry_over(self)
-        self._proxy.told(asked.question, asked.ready, asked.consumers)
+        self._proxy.counts_received(asked.question, asked.ready, asked.consumers)
         if asked.fault is not None:
             if self._proxy_consumer is not None:
                 self._proxy_consumer.attached = False
@@ -234,8 +234,8 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         self._inquiries: dict[ProxyRequest, None] = {}
         self._proxy_consumers: dict[ConsumerPort, ProxyConsumer] = {}
         self._late: FailoverAcks = FailoverAcks()
-        # a client of this node has consumed
-        self._used: bool = False
+        # a client has consumed: through this proxy, or before the queue was mirrored
+        self.used: bool = False
         self._waiting_for_room: list[OutputPort] = []
         # of the present master, or the last one
         self.epoch: i64 = 0
@@ -337,12 +337,12 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         if not known:
             self._kept.refuse_doubtful()
         self._send_again(mark)
-        self._late.tell(self.master)
+        self._late.report_to(self.master)
         for proxy_consumer in list(self._proxy_consumers.values()):
             proxy_consumer.attach(self.master)
         for inquiry in list(self._inquiries):
             inquiry.ask(self.master)
-        if self.auto_delete and self._used and not self._proxy_consumers:
+        if self.auto_delete and self.used and not self._proxy_consumers:
             # the last consumer may have left while there was no master
             self.master.deserted()
         self._wake_waiting()
@@ -458,7 +458,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
     def started(self, consumer: ConsumerPort) -> None:
         proxy_consumer = self._proxy_consumers.get(consumer)
         if proxy_consumer is not None:
-            proxy_consumer.known = self._used = True
+            proxy_consumer.known = self.used = True
             if proxy_consumer.attached:
                 self.master.started(proxy_consumer)
 
@@ -486,7 +486,7 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         proxy_consumer = ProxyConsumer(self, consumer)
         if proxy_consumer.place is not None:
             proxy_consumer.place.began(offset)
-        proxy_consumer.known = self._used = True
+        proxy_consumer.known = self.used = True
         self._proxy_consumers[consumer] = proxy_consumer
         if consumer.arguments.get(CANCEL_ON_FAILOVER) is True or self._given_up:
             self.let_go(consumer)
@@ -554,6 +554,6 @@ class MirroredQueueProxy(QueueProxy, MasterListener, TimerTarget):
         self._wake_waiting()
 
     def _wake_waiting(self) -> None:
-        longing = self._waiting_for_room
+        waiters = self._waiting_for_room
         self._waiting_for_room = []
-        self._turn.inputs.extend(longing)
+        self._turn.inputs.extend(waiters)

@@ -46,7 +46,7 @@ class PublishWindow:
         # the highest number that any master was sent
         self.ever_sent: i64 = 0
         # the outcome of publishes up to this one is reported; those still in the window are not committed yet
-        self._told_no: i64 = 0
+        self._settled_no: i64 = 0
         # in the order of their numbers, from `_at` on; the places before are empty
         self._kept: list[Message | None] = []
         self._at: i64 = 0
@@ -79,21 +79,21 @@ class PublishWindow:
         """Publishes up to this number can be confirmed."""
         if number > self.ever_sent:
             raise PeerFault(f"publish {number} of {self.ever_sent} is held")
-        if number > self._told_no:
-            self._tell_to(number)
+        if number > self._settled_no:
+            self._settle_waiters_to(number)
 
     def settle_to(self, number: i64) -> None:
         """Everything up to this number is committed, or was refused."""
         assert number <= self.last_no, "only numbered publishes are committed"
         self._drop_to(number)
-        if number > self._told_no:
-            self._tell_to(number)
+        if number > self._settled_no:
+            self._settle_waiters_to(number)
 
     def refuse(self, number: i64) -> bool:
         """A publish is refused; whether that can still be reported to its publisher."""
         assert number <= self.last_no, "only numbered publishes are refused"
         self._refused.add(int(number))
-        if number <= self._told_no:
+        if number <= self._settled_no:
             return False
         self.waiters.refuse(number)
         return True
@@ -103,26 +103,26 @@ class PublishWindow:
 
         Publishes that were confirmed early are sent again, whether a master has them or not.
         """
-        number: i64 = max(self.first_no, self._told_no + 1)
+        number: i64 = max(self.first_no, self._settled_no + 1)
         while number <= self.ever_sent:
             if int(number) not in self._refused:
                 self._refused.add(int(number))
                 self.waiters.refuse(number, doubted=True)
             number += 1
-        if self._told_no < self.ever_sent:
-            self._tell_to(self.ever_sent)
+        if self._settled_no < self.ever_sent:
+            self._settle_waiters_to(self.ever_sent)
         self._drop_refused()
 
     def give_up(self, reason: str) -> None:
         """The outcome of the unconfirmed publishes stays unknown."""
         self.waiters.lose(reason)
-        self._refused.update(range(int(max(self.first_no, self._told_no + 1)), int(self.last_no) + 1))
-        if self._told_no < self.last_no:
-            self._tell_to(self.last_no)
+        self._refused.update(range(int(max(self.first_no, self._settled_no + 1)), int(self.last_no) + 1))
+        if self._settled_no < self.last_no:
+            self._settle_waiters_to(self.last_no)
         self._drop_refused()
 
-    def _tell_to(self, number: i64) -> None:
-        self._told_no = number
+    def _settle_waiters_to(self, number: i64) -> None:
+        self._settled_no = number
         self.waiters.settle_to(number)
 
     def _drop_refused(self) -> None:
@@ -157,7 +157,7 @@ class PublishWindow:
             raise InvariantBroken(f"publishes {self.first_no} to {self.last_no} are kept as {len(kept)}")
         if self.size_bytes != sum([len(message.content) for message in kept if message is not None]):
             raise InvariantBroken(f"{self.size_bytes} bytes of publishes are counted, and others are kept")
-        if self.ever_sent > self.last_no or self._told_no > self.last_no:
+        if self.ever_sent > self.last_no or self._settled_no > self.last_no:
             raise InvariantBroken(f"publish {self.last_no} is the last, and a later one was sent or reported")
         self.waiters.check()
 

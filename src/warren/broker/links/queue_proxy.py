@@ -55,9 +55,9 @@ class QueueProxy(RemoteQueuePort):
     def close(self) -> None:
         """The queue was deleted."""
 
-    # -- figures
+    # -- counts
 
-    def told(self, question: i64, ready: i64, consumers: i64) -> None:
+    def counts_received(self, question: i64, ready: i64, consumers: i64) -> None:
         if question == COUNT:
             self._ready = ready
             self._consumers = consumers

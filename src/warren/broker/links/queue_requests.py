@@ -25,7 +25,7 @@ class RequestedQueue:
     """A queue of this node, and the way back to the asker."""
 
     @abstractmethod
-    def adrift(self) -> bool:
+    def without_receiver(self) -> bool:
         """Whether the answer has no receiver: the asker is gone, or this node is not the queue's master."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class CountRequest(OutputPort):
 
     def go_on(self) -> None:
         target = self._target
-        if target.adrift():
+        if target.without_receiver():
             return
         found = target.found()
         if (
@@ -104,7 +104,7 @@ class GetRequest(OutputPort):
         """There is no output to send."""
 
     def go_on(self) -> None:
-        if self._target.adrift():
+        if self._target.without_receiver():
             return
         try:
             self._get(self._target.usable())
@@ -166,7 +166,7 @@ class ConsumeRequest(OutputPort):
 
     def _join(self) -> None:
         target = self._target
-        if target.adrift():
+        if target.without_receiver():
             # the asker asks the next master
             target.consumer_decided(self._consumer, False)
             return
@@ -196,7 +196,7 @@ class DeleteRequest(OutputPort):
         """There is no output to send."""
 
     def go_on(self) -> None:
-        if self._target.adrift():
+        if self._target.without_receiver():
             return
         queue = self._target.found()
         if queue is not None and queue.held_publishes is not None and queue.held_publishes.await_end(self):

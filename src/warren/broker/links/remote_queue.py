@@ -74,8 +74,8 @@ class RemoteSubscription(DeliveryTarget):
         self._taken: i64 = 0
         self._taken_bytes: i64 = 0
         # handed on since the home was told
-        self._untold: i64 = 0
-        self._untold_bytes: i64 = 0
+        self._unreported: i64 = 0
+        self._unreported_bytes: i64 = 0
 
     def ask(self, ticket: i64, queue_no: i64) -> None:
         """Ask the home to add this consumer."""
@@ -143,13 +143,13 @@ class RemoteSubscription(DeliveryTarget):
                 entry.drop_message()
         if passed_over or self.consumer.no_ack:
             self._link.ack(entry)
-        self._untold += 1
-        self._untold_bytes += size_bytes
-        if self._untold >= WINDOW_MESSAGES // 2 or self._untold_bytes >= WINDOW_BYTES // 2:
-            self._taken += self._untold
-            self._taken_bytes += self._untold_bytes
-            self._untold = 0
-            self._untold_bytes = 0
+        self._unreported += 1
+        self._unreported_bytes += size_bytes
+        if self._unreported >= WINDOW_MESSAGES // 2 or self._unreported_bytes >= WINDOW_BYTES // 2:
+            self._taken += self._unreported
+            self._taken_bytes += self._unreported_bytes
+            self._unreported = 0
+            self._unreported_bytes = 0
             self._link.send_taken(self.number, self._taken, self._taken_bytes)
 
     def _was_acked(self, entry: Entry) -> bool:
@@ -183,7 +183,7 @@ class FailoverAcks:
         if master is not None:
             master.acked_late([position])
 
-    def tell(self, master: MasterPort) -> None:
+    def report_to(self, master: MasterPort) -> None:
         """Report the acks to a new master."""
         if self._positions:
             master.acked_late(list(self._positions))
@@ -337,7 +337,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         link = self._link
         assert link is not None, "the master is open"
         if number != self._next_count:
-            self._tell(records.NEXT, [int(number)])
+            self._send_record(records.NEXT, [int(number)])
         self._next_count = number + 1
         self._numbers.add(number)
         return self._publish(link, records.UNCOUNTED if uncounted else 0, message)
@@ -360,14 +360,14 @@ class RemoteQueue(QueueProxy, MasterPort):
 
     def acked_late(self, positions: list[int]) -> None:
         self._passed_over.update(positions)
-        self._tell(records.ACKED_BY_POSITION, positions)
+        self._send_record(records.ACKED_BY_POSITION, positions)
 
     def passes_over(self, entry: Entry) -> bool:
         """Whether a client acked it when an earlier master delivered it."""
         return len(self._passed_over) > 0 and int(entry.expires_at_ms ^ AT_HOME) in self._passed_over
 
     def deserted(self) -> None:
-        self._tell(records.CONSUMERS_GONE, [])
+        self._send_record(records.CONSUMERS_GONE, [])
 
     def answers_later(self) -> bool:
         return self._link is not None
@@ -539,7 +539,7 @@ class RemoteQueue(QueueProxy, MasterPort):
         if self.opening is not None:
             self.opening.opened(mark, known, epoch)
 
-    def _tell(self, kind: i64, words: list[int]) -> None:
+    def _send_record(self, kind: i64, words: list[int]) -> None:
         """Send a record that is not answered."""
         if self._link is not None:
             records.write_words(self._link.output(), kind, 0, [int(self._number), *words])
@@ -667,6 +667,6 @@ class RemoteQueue(QueueProxy, MasterPort):
             subscription.answer.failed(fault)
 
     def _wake_waiting(self) -> None:
-        longing = self._waiting_for_room
+        waiters = self._waiting_for_room
         self._waiting_for_room = []
-        self._turn.inputs.extend(longing)
+        self._turn.inputs.extend(waiters)

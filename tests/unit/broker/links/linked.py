@@ -1,4 +1,4 @@
-"""Nodes whose links are in memory: what one sends to another is carried across by the test, cut as it likes.
+"""Nodes with links in memory: the test carries the bytes across, in pieces of any size.
 
 Sessions, queues and links are the real ones; which queue lives where is the test's decision. A disk flushes when the
 test says so, or by itself.
@@ -55,8 +55,8 @@ class LinkedCore(JournalledCore):
         assert isinstance(queue, RemoteQueue)
         return queue
 
-    def unmake(self, name: str) -> None:
-        """Do away with the stand-in for a queue that was deleted."""
+    def remove_proxy(self, name: str) -> None:
+        """Remove the proxy of a deleted queue."""
         queue = self.remote(name)
         self.node.only_vhost.topology.remove_queue(queue)
         queue.close()
@@ -78,7 +78,7 @@ class LinkedCore(JournalledCore):
         if isinstance(event, PeerConnected):
             self.links.connected(event.node, event.incarnation)
         elif isinstance(event, PeerReceived):
-            self.links.received(event.node, event.data, event.start)
+            self.links.received(event.node, event.data)
         elif isinstance(event, PeerLost):
             self.links.lost(event.node)
         elif isinstance(event, PeerWritesPaused):
@@ -165,18 +165,18 @@ class Together:
         self.cores[other].turn(PeerConnected(one, 1))
 
     def cut_link(self, one: str, other: str) -> None:
-        """What is on its way is lost, and both sides learn of it."""
+        """Lose the bytes in transit, and report the loss to both ends."""
         self._linked.discard(frozenset((one, other)))
         for near, far in ((one, other), (other, one)):
             self.cores[near].sent = [effect for effect in self.cores[near].sent if effect.node != far]
             self.cores[near].turn(PeerLost(far, "cut", False))
 
     def settle(self) -> None:
-        """Carry everything across, and let disks flush, until nothing moves any more."""
+        """Carry everything across, and let disks flush, until nothing is left to do."""
         for _ in range(ROUNDS_MAX):
             if not self.step():
                 return
-        raise AssertionError("the nodes do not come to rest")
+        raise AssertionError("the nodes never become idle")
 
     def step(self) -> bool:
         """One round of all; whether anything moved."""
@@ -200,15 +200,15 @@ class Together:
                 self.cores[effect.node].turn(PeerReceived(name, piece))
 
     def place(self, name: str, home: str, arguments: Table | None = None, **flags: bool) -> Queue:
-        """A queue at its home, and something that stands in for it everywhere else."""
+        """A queue at its home, and a proxy of it on every other node."""
         self.cores[home].client().declare(name, arguments, **flags)
         queue = self.cores[home].queue(name)
         for core in self.cores.values():
             if core.name != home:
-                self.stand_in(core.name, queue, home)
+                self.add_proxy(core.name, queue, home)
         return queue
 
-    def stand_in(self, node: str, queue: QueuePort, home: str) -> RemoteQueue:
+    def add_proxy(self, node: str, queue: QueuePort, home: str) -> RemoteQueue:
         core = self.cores[node]
         remote = RemoteQueue(
             queue.vhost,

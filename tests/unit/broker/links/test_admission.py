@@ -1,4 +1,4 @@
-"""Publishers are held while too much is on its way to other nodes; nothing else is."""
+"""Publishers, and no other clients, are held while too much is in transit to other nodes."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_a_publisher_goes_on_when_the_link_is_lost(nodes: Together) -> None:
     assert nodes["here"].links.admission.unsettled_bytes == 0
 
 
-def test_what_was_read_while_a_publisher_was_held_is_published_afterwards(nodes: Together) -> None:
+def test_publishes_read_while_their_connection_is_held_are_published_afterwards(nodes: Together) -> None:
     client = nodes.client("here")
     client.say(ConfirmSelect())
     client.heard()

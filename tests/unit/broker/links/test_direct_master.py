@@ -1,10 +1,10 @@
-"""Where the master is on the client's own node the proxy reaches it without a link, and keeps the same promises."""
+"""A master on the client's own node: the proxy calls it without a link, with the same guarantees."""
 
 import pytest
 
 from tests.support.core_driver import Client
 from tests.unit.broker.links.linked import LinkedCore, Together
-from tests.unit.broker.links.test_seats import QUEUE_ID, MirroredHome, Taken, acked, nacked
+from tests.unit.broker.links.test_mirrored_queue_proxy import QUEUE_ID, MirroredHome, RecordedIntake, acked, nacked
 from warren.broker.links.admission import LINK_BYTES_MAX
 from warren.broker.links.direct_master import LocalMasters
 from warren.broker.links.link import NodeLinks
@@ -29,7 +29,7 @@ from warren.wire.methods import (
 
 
 class LocalCore(LinkedCore):
-    """A node on which masters may be."""
+    """A node that may have masters."""
 
     def host(self) -> MirroredHome:
         home = MirroredHome(self)
@@ -51,7 +51,7 @@ class LocalCore(LinkedCore):
         return super()._end()
 
 
-class Own:
+class DirectWorld:
     """Clients at the node that is the master, and another node that may be the next."""
 
     def __init__(self) -> None:
@@ -68,11 +68,11 @@ class Own:
         self.core.queues["q"] = self.proxy
         self.core.turn()
 
-    def open(self, mark: int = 0, known: bool = True) -> Taken:
+    def open(self, mark: int = 0, known: bool = True) -> RecordedIntake:
         """This node is the master."""
         del self.core.queues["q"]
         self.core.client().declare("q")
-        intake = Taken(self.core.queue("q"))
+        intake = RecordedIntake(self.core.queue("q"))
         self.core.queues["q"] = self.proxy
         [waiter] = self.home.waiting
         self.home.waiting = []
@@ -81,11 +81,11 @@ class Own:
         self.core.turn()
         return intake
 
-    def open_other(self, mark: int = 0) -> Taken:
+    def open_other(self, mark: int = 0) -> RecordedIntake:
         """The other node is the master."""
         other = self.nodes["two"]
         other.client().declare("q")
-        intake = Taken(other.queue("q"))
+        intake = RecordedIntake(other.queue("q"))
         for waiter in self.other_home.waiting:
             intake.publisher = waiter
             waiter.opened(intake.queue, intake, mark, True)
@@ -93,13 +93,13 @@ class Own:
         self.nodes.settle()
         return intake
 
-    def commit(self, intake: Taken) -> None:
-        intake.settle()
+    def commit(self, intake: RecordedIntake) -> None:
+        intake.commit()
         self.core.turn()
         self.nodes.settle()
 
     def rehome(self, node: str) -> None:
-        """The proxy hears of the next master."""
+        """Announce the next master to the proxy."""
         self.proxy.rehome(node)
         self.core.turn()
         self.nodes.settle()
@@ -119,88 +119,88 @@ class Own:
 
 
 @pytest.fixture
-def own() -> Own:
-    return Own()
+def world() -> DirectWorld:
+    return DirectWorld()
 
 
 def deliveries(client: Client) -> list[Method]:
     return [method for method in client.methods() if isinstance(method, BasicDeliver)]
 
 
-def test_a_publish_is_confirmed_when_it_is_committed(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_a_publish_is_confirmed_when_it_is_committed(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     client.publish("q", b"1")
     client.publish("q", b"2")
     assert (intake.counts, client.methods()) == ([1, 2], [])
-    own.commit(intake)
+    world.commit(intake)
     assert acked(client.methods()) == [2]
 
 
-def test_nothing_goes_over_a_link(own: Own) -> None:
-    intake = own.open()
-    own.publisher().publish("q", b"1")
-    own.commit(intake)
-    assert own.core.sent == []
+def test_nothing_goes_over_a_link(world: DirectWorld) -> None:
+    intake = world.open()
+    world.publisher().publish("q", b"1")
+    world.commit(intake)
+    assert world.core.sent == []
 
 
-def test_publishes_wait_for_the_master_and_for_its_part_to_be_known(own: Own) -> None:
-    client = own.publisher()
+def test_publishes_wait_for_the_master_and_for_its_part_to_be_known(world: DirectWorld) -> None:
+    client = world.publisher()
     client.publish("q", b"1")
     assert client.methods() == []
-    intake = own.open()
+    intake = world.open()
     assert intake.counts == [1]
-    own.commit(intake)
+    world.commit(intake)
     assert acked(client.methods()) == [1]
 
 
-def test_a_refused_publish_is_nacked_and_the_next_is_not(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_a_refused_publish_is_nacked_and_the_next_is_not(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     intake.refuses = True
     client.publish("q", b"1")
     intake.refuses = False
     client.publish("q", b"2")
-    own.commit(intake)
+    world.commit(intake)
     heard = client.methods()
     assert (nacked(heard), acked(heard)) == ([1], [2])
 
 
-def test_an_early_confirm_is_told_once(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_an_early_confirm_is_sent_once(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     client.publish("q", b"1")
     assert intake.publisher is not None
     intake.publisher.held(1)
-    own.core.turn()
+    world.core.turn()
     assert acked(client.methods()) == [1]
-    own.commit(intake)
+    world.commit(intake)
     assert client.methods() == []
 
 
-def test_a_delivery_is_acked_at_the_queue(own: Own) -> None:
-    intake = own.open()
-    client = own.consumer()
+def test_a_delivery_is_acked_at_the_queue(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.consumer()
     client.publish("q", b"1")
-    own.core.turn()
+    world.core.turn()
     assert [type(method) for method in client.methods()] == [BasicConsumeOk, BasicDeliver]
     assert intake.queue.unacked_count() == 1
     client.say(BasicAck(1))
     assert (intake.queue.unacked_count(), intake.queue.ready_count()) == (0, 0)
 
 
-def test_an_unacked_delivery_goes_back_with_its_channel(own: Own) -> None:
-    intake = own.open()
-    client = own.consumer()
+def test_an_unacked_delivery_goes_back_with_its_channel(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.consumer()
     client.publish("q", b"1")
     client.say(ChannelClose(200, "", 0, 0))
-    own.core.turn()
+    world.core.turn()
     assert (intake.queue.unacked_count(), intake.queue.ready_count(), intake.queue.consumer_count()) == (0, 1, 0)
 
 
-def test_questions_are_answered(own: Own) -> None:
-    intake = own.open()
-    client = own.core.client()
+def test_requests_are_answered(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.core.client()
     client.publish("q", b"1")
     client.publish("q", b"2")
     for asked, answer in (
@@ -210,80 +210,80 @@ def test_questions_are_answered(own: Own) -> None:
         (BasicGet("q"), BasicGetEmpty),
     ):
         client.say(asked)
-        own.commit(intake)
+        world.commit(intake)
         assert [type(method) for method in client.methods()] == [answer]
     client.say(BasicNack(1))
     assert intake.queue.ready_count() == 1
 
 
-def test_the_next_master_gets_what_is_not_committed(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_the_next_master_gets_uncommitted_publishes(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     for body in (b"1", b"2", b"3"):
         client.publish("q", body)
     intake.places.pop()
-    own.commit(intake)
+    world.commit(intake)
     assert acked(client.methods()) == [2]
-    own.rehome("two")
-    other = own.open_other(mark=2)
+    world.rehome("two")
+    other = world.open_other(mark=2)
     assert other.counts == [3]
-    other.settle()
-    own.nodes["two"].turn()
-    own.nodes.settle()
+    other.commit()
+    world.nodes["two"].turn()
+    world.nodes.settle()
     assert acked(client.methods()) == [3]
 
 
-def test_a_master_whose_term_is_over_reports_nothing(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_a_master_whose_term_is_over_reports_nothing(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     client.publish("q", b"1")
-    own.rehome("two")
-    own.commit(intake)
+    world.rehome("two")
+    world.commit(intake)
     assert client.methods() == []
 
 
-def test_consumers_go_on_at_the_next_master_and_late_acks_reach_it(own: Own) -> None:
-    intake = own.open()
-    client = own.consumer()
+def test_consumers_go_on_at_the_next_master_and_late_acks_reach_it(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.consumer()
     client.publish("q", b"1")
-    own.core.turn()
+    world.core.turn()
     client.methods()
-    own.rehome("two")
+    world.rehome("two")
     intake.queue.close()
-    other = own.open_other(mark=1)
+    other = world.open_other(mark=1)
     assert other.queue.consumer_count() == 1
     client.say(BasicAck(1))
-    own.nodes.settle()
-    publisher = own.nodes["two"].client()
-    # this one has the position of the delivery that was acked
+    world.nodes.settle()
+    publisher = world.nodes["two"].client()
+    # this master has the position of the acked delivery
     publisher.publish("q", b"1")
     publisher.publish("q", b"2")
-    own.nodes.settle()
+    world.nodes.settle()
     assert len(deliveries(client)) == 1
 
 
-def test_this_nodes_lane_counts_what_is_kept(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_this_nodes_lane_counts_the_window(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     client.publish("q", b"x" * 1000)
-    own.core.turn()
-    lane = own.core.masters.lane
+    world.core.turn()
+    lane = world.core.masters.lane
     assert lane.unsettled_bytes > 1000
-    own.commit(intake)
+    world.commit(intake)
     assert lane.unsettled_bytes == 0
     client.publish("q", b"y" * 1000)
-    own.rehome("two")
-    assert (lane.unsettled_bytes, own.core.links.admission.unsettled_bytes) == (0, 0)
+    world.rehome("two")
+    assert (lane.unsettled_bytes, world.core.links.admission.unsettled_bytes) == (0, 0)
 
 
-def test_a_publisher_that_sends_too_much_is_held_until_it_is_committed(own: Own) -> None:
-    intake = own.open()
-    client = own.publisher()
+def test_a_publisher_that_fills_the_window_is_held_until_its_publishes_are_committed(world: DirectWorld) -> None:
+    intake = world.open()
+    client = world.publisher()
     for _ in range(int(LINK_BYTES_MAX) // 1_000_000 + 1):
         client.publish("q", bytes(1_000_000))
     client.publish("q", b"last")
     held = len(intake.counts)
     assert held < int(LINK_BYTES_MAX) // 1_000_000 + 2
-    own.commit(intake)
-    own.core.turn()
+    world.commit(intake)
+    world.core.turn()
     assert len(intake.counts) == held + 1

@@ -1,4 +1,4 @@
-"""What is sent to a node that reads slowly is bounded, whatever clients do; what has a place to wait is not lost."""
+"""The bytes that wait for a slow node are bounded; messages wait in their queues or at their clients."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def nodes() -> Together:
 
 
 def waiting_bytes(nodes: Together, node: str) -> int:
-    """What a node has sent and nobody has taken."""
+    """The bytes that a node has sent and that are not carried across."""
     return sum(len(effect.data) for effect in nodes[node].sent)
 
 
@@ -39,7 +39,7 @@ def test_a_publisher_waits_for_a_node_that_takes_no_more(nodes: Together) -> Non
             one.publish("q", BODY)
     assert {client.number, other.number} <= set(nodes["here"].unread)
     assert waiting_bytes(nodes, "here") < 3 * len(BODY)
-    # what went before is settled, which is no reason to go on
+    # earlier publishes are settled, but the socket is still full
     nodes.settle()
     assert {client.number, other.number} <= set(nodes["here"].unread)
     nodes["here"].turn(PeerWritesResumed("there"))
@@ -79,7 +79,7 @@ def test_deliveries_wait_in_their_queue_while_a_node_takes_no_more(nodes: Togeth
     assert deliveries(consumer) == 9
 
 
-def test_a_turn_lends_so_much_and_the_next_one_goes_on(nodes: Together) -> None:
+def test_deliveries_of_one_turn_are_bounded_and_the_next_turn_continues(nodes: Together) -> None:
     names = [f"q{number}" for number in range(8)]
     consumers: list[Client] = []
     for name in names:
@@ -119,7 +119,7 @@ def test_direct_replies_to_a_node_that_takes_no_more_are_bounded(nodes: Together
     assert deliveries(asker) == 1
 
 
-def test_a_node_that_does_not_take_what_it_mirrors_loses_its_link_once(nodes: Together) -> None:
+def test_a_mirror_that_does_not_read_loses_its_link_once(nodes: Together) -> None:
     here = nodes["here"]
     here.turn(PeerWritesPaused("there"))
     for _ in range(REPLICATION_BYTES_MAX // len(BODY) + 10):

@@ -1,4 +1,4 @@
-"""What becomes of everything when the link to a queue's home is lost.
+"""Publishes, consumers and requests when the link to a queue's home is lost.
 
 Not here: a link that is lost at any moment of any history (`tests/property/test_remote_history.py`).
 """
@@ -69,7 +69,7 @@ def test_consumers_are_cancelled_and_begin_anew_when_the_home_is_back(nodes: Tog
     nodes.link("here", "there")
     client.consume("q", tag="again")
     nodes.settle()
-    # what was delivered before the link was lost is not to be acked any more
+    # deliveries from before the loss can no longer be acked
     client.say(BasicAck(1))
     nodes.settle()
     assert queue.unacked_count() == 1
@@ -79,7 +79,7 @@ def test_consumers_are_cancelled_and_begin_anew_when_the_home_is_back(nodes: Tog
 
 
 @pytest.mark.parametrize("method", [BasicGet("q"), BasicConsume("q", "c")], ids=lambda method: str(method.name))
-def test_questions_end_with_the_link_and_are_refused_without_one(
+def test_requests_end_with_the_link_and_are_refused_without_one(
     nodes: Together, client: Client, method: BasicGet | BasicConsume
 ) -> None:
     client.say(method)
@@ -164,7 +164,7 @@ def test_a_queue_that_moves_to_another_node_begins_anew_there() -> None:
     nodes.settle()
     client.heard()
     client.read(persistent("q", b"1"))
-    nodes["yonder"].unmake("q")
+    nodes["yonder"].remove_proxy("q")
     nodes["yonder"].client().declare("q", durable=True)
     nodes["here"].remote("q").rehome("yonder")
     nodes["here"].turn()
@@ -185,12 +185,12 @@ def test_a_queue_that_is_deleted_leaves_nothing_at_its_home(nodes: Together, cli
     nodes.settle()
     client.heard()
     client.read(persistent("q", b"3"))
-    nodes["here"].unmake("q")
+    nodes["here"].remove_proxy("q")
     nodes["here"].turn()
     assert client.methods() == [BasicCancel("c", nowait=True)]
     client.say(BasicAck(1))
     nodes.settle()
-    # what was on its way is confirmed when the home says so
+    # publishes in transit are confirmed when the home settles them
     assert client.methods() == []
     nodes["there"].flush()
     nodes.settle()

@@ -1,4 +1,4 @@
-"""What goes out over a link is gathered in order, and copied only where it has to be."""
+"""The output of a link is gathered in order, and large pieces are not copied."""
 
 from warren.broker.links import records
 from warren.broker.links.records import PIECE_BYTES_MIN, LinkOutput, RecordReader
@@ -20,13 +20,13 @@ def kinds(pieces: list[bytes]) -> list[int]:
     return found
 
 
-def test_nothing_was_gathered_at_first() -> None:
+def test_the_output_is_empty_at_first() -> None:
     outgoing = LinkOutput()
     assert not outgoing.any()
     assert outgoing.take() == []
 
 
-def test_a_large_step_is_a_piece_that_is_not_copied_and_stays_in_its_place() -> None:
+def test_a_large_batch_is_a_piece_of_its_own_in_order() -> None:
     outgoing = LinkOutput()
     step = bytes(int(PIECE_BYTES_MIN))
     outgoing.ack(1)

@@ -9,7 +9,7 @@ from tests.unit.broker.links.linked import Together
 from tests.unit.broker.streams.stage import message_of
 from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.files import MemoryArchive, MemoryLog
-from warren.broker.streams.partitioned import PartitionedStream
+from warren.broker.streams.partitioned_stream import PartitionedStream
 from warren.broker.streams.settings import StreamSettings
 from warren.broker.streams.stream import Stream
 from warren.wire.field_tables import Table
@@ -49,7 +49,7 @@ class World:
                 ArchiveIndex(),
             )
             core.node.only_vhost.topology.add_queue(made)
-            self.nodes.stand_in(HOMES[1 - index], made, home)
+            self.nodes.add_proxy(HOMES[1 - index], made, home)
             self.streams.append(made)
         for home in HOMES:
             core = self.nodes[home]
@@ -88,7 +88,7 @@ def world() -> World:
 
 
 def places(client: Client) -> list[tuple[int, int]]:
-    """Partition and offset of everything that was delivered since this was asked last."""
+    """Partition and offset of all deliveries since the last call."""
     found = [one for one in client.heard() if one.method.name == "basic.deliver"]
     headers = [headers_of(one) for one in found]
     return [(one["x-stream-partition"], one["x-stream-offset"]) for one in headers]
@@ -98,7 +98,7 @@ def headers_of(heard: ReceivedMethod) -> Table:
     return decode_properties(heard.header, 0, len(heard.header)).headers or {}
 
 
-def test_a_client_knows_that_it_consumes_before_anything_comes(world: World) -> None:
+def test_consume_ok_comes_before_deliveries(world: World) -> None:
     world.fill(0, 1)
     client = world.client()
     client.say(BasicConsume(queue="s", consumer_tag="c", arguments={"x-stream-offset": "first"}))
@@ -107,7 +107,7 @@ def test_a_client_knows_that_it_consumes_before_anything_comes(world: World) -> 
     assert client.names() == ["basic.consume-ok", "basic.deliver"]
 
 
-def test_what_is_here_and_what_is_there_comes(world: World) -> None:
+def test_messages_of_local_and_remote_partitions_are_delivered(world: World) -> None:
     world.fill(0, 2)
     world.fill(1, 2)
     client = world.client()
@@ -138,7 +138,7 @@ def test_a_partition_whose_home_is_away_is_joined_when_it_is_back(world: World) 
     assert places(client) == [(1, 0)]
 
 
-def test_a_part_goes_on_behind_what_it_was_given_last(world: World) -> None:
+def test_a_partition_consumer_continues_after_its_last_delivery(world: World) -> None:
     client = world.client()
     world.attend(client, x_stream_offset="first")
     world.fill(1, 3)
@@ -150,7 +150,7 @@ def test_a_part_goes_on_behind_what_it_was_given_last(world: World) -> None:
     assert places(client) == [(1, 3), (1, 4)]
 
 
-def test_a_part_that_was_given_nothing_goes_on_where_it_began(world: World) -> None:
+def test_a_partition_consumer_without_deliveries_starts_at_its_first_offset(world: World) -> None:
     world.fill(1, 2)
     client = world.client()
     world.attend(client)
@@ -231,7 +231,7 @@ def test_a_partition_that_is_stopped_ends_the_consumer_everywhere(world: World) 
     assert world.streams[0].consumer_count() == 0
 
 
-def test_a_name_that_is_deleted_tells_its_consumers_once(world: World) -> None:
+def test_consumers_of_a_deleted_partitioned_stream_are_cancelled_once(world: World) -> None:
     client = world.client()
     world.attend(client)
     client.heard()
@@ -252,7 +252,7 @@ def test_counts_do_not_wait_for_a_node_that_is_away(world: World) -> None:
     assert world.counts(client) == (3, 0)
 
 
-def test_a_probe_is_told_how_many_partitions_there_are(world: World) -> None:
+def test_a_probe_gets_the_number_of_partitions(world: World) -> None:
     client = world.client()
     world.attend(client, x_stream_probe=True)
     answer, told = client.heard()

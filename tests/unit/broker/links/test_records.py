@@ -44,8 +44,7 @@ def test_messages_come_back_as_they_were(messages: list[tuple[Message, int]], cu
     reader = RecordReader()
     found: list[tuple[Message, int]] = []
     for piece in pieces(out.getvalue(), cuts):
-        skipped = b"head"[: len(piece) % 5]
-        reader.feed(skipped + piece, len(skipped))
+        reader.feed(piece)
         while reader.next():
             assert (reader.kind, reader.envelope_no) == (records.PUBLISH, 7)
             found.append((reader.message(ENVELOPE), int(reader.number)))

@@ -31,7 +31,7 @@ def deliveries(client: Client) -> list[bytes]:
     return [heard.body for heard in client.heard() if heard.method.name == "basic.deliver"]
 
 
-def test_what_is_published_elsewhere_is_in_the_queue_in_order(nodes: Together, client: Client) -> None:
+def test_publishes_of_another_node_are_in_the_queue_in_order(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     client.publish("q", b"1", b"2", b"3")
     nodes.settle()
@@ -84,7 +84,7 @@ def test_a_client_elsewhere_consumes_and_acks(nodes: Together, client: Client) -
     assert queue.unacked_count() == 1
 
 
-def test_what_was_consumed_and_not_acked_goes_back_when_its_channel_closes(nodes: Together, client: Client) -> None:
+def test_unacked_deliveries_are_requeued_when_their_channel_closes(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     nodes.client("there").publish("q", b"1", b"2")
     client.consume("q")
@@ -99,7 +99,7 @@ def test_what_was_consumed_and_not_acked_goes_back_when_its_channel_closes(nodes
     assert redelivered == [True, True]
 
 
-def test_none_of_a_channels_consumers_takes_what_another_gives_back(nodes: Together, client: Client) -> None:
+def test_no_consumer_of_a_closing_channel_gets_requeued_deliveries_of_another(nodes: Together, client: Client) -> None:
     nodes.place("q", "there")
     client.consume("q", tag="one")
     client.consume("q", tag="two")
@@ -168,7 +168,7 @@ def test_a_consumer_without_acks_takes_everything(nodes: Together, client: Clien
     assert (queue.ready_count(), queue.unacked_count()) == (0, 0)
 
 
-def test_what_a_cancelled_consumer_never_saw_was_never_delivered(nodes: Together, client: Client) -> None:
+def test_messages_that_a_cancelled_consumer_did_not_get_are_not_redelivered(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     client.consume("q")
     nodes.settle()
@@ -188,7 +188,7 @@ def test_what_a_cancelled_consumer_never_saw_was_never_delivered(nodes: Together
     assert [one.method.redelivered for one in other.heard()[1:]] == [False, False]  # type: ignore[attr-defined]
 
 
-def test_what_a_cancelled_consumer_never_saw_is_marked_for_those_who_are_past_it(
+def test_messages_that_a_cancelled_consumer_did_not_get_are_marked_after_later_deliveries(
     nodes: Together, client: Client
 ) -> None:
     nodes.place("q", "there")
@@ -200,14 +200,14 @@ def test_what_a_cancelled_consumer_never_saw_is_marked_for_those_who_are_past_it
     other = nodes.client("there")
     other.consume("q", tag="d")
     client.say(BasicCancel("c"))
-    # the other consumer is given one that comes later before the home hears of that
+    # the other consumer gets a later message before the home handles the cancel
     nodes.client("there").publish("q", b"2", b"3")
     nodes.settle()
     given = [(one.body, one.method.redelivered) for one in other.heard() if isinstance(one.method, BasicDeliver)]
     assert given == [(b"3", False), (b"1", True), (b"2", True)]
 
 
-def test_get_answers_with_what_there_is(nodes: Together, client: Client) -> None:
+def test_get_returns_a_message_or_get_empty(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     client.say(BasicGet("q", no_ack=False))
     nodes.settle()
@@ -226,7 +226,7 @@ def test_get_answers_with_what_there_is(nodes: Together, client: Client) -> None
     assert (queue.ready_count(), queue.unacked_count()) == (1, 0)
 
 
-def test_what_was_got_for_a_client_that_is_gone_goes_back_unmarked(nodes: Together, client: Client) -> None:
+def test_a_message_got_for_a_client_that_is_gone_is_requeued_unmarked(nodes: Together, client: Client) -> None:
     queue = nodes.place("q", "there")
     nodes.client("there").publish("q", b"1")
     client.say(BasicGet("q", no_ack=False))

@@ -1,4 +1,4 @@
-"""What nodes send one another of their own accord: dead letters, direct replies, notices."""
+"""Messages that nodes send by themselves: dead letters, direct replies, notices."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_dead_letter_waits_for_a_home_that_is_gone(nodes: Together, client: Cl
     assert stored(nodes) == 1
     nodes.link("here", "there")
     nodes.settle()
-    # and is sent again if that home is lost before it said that it has it
+    # and is sent again if that home is lost before it settled it
     nodes.cut_link("here", "there")
     nodes.link("here", "there")
     nodes.flushes = True
@@ -75,10 +75,10 @@ def test_a_dead_letter_waits_for_a_home_that_is_gone(nodes: Together, client: Cl
     assert nodes["here"].held_bytes() < held_bytes
 
 
-def test_a_dead_letter_for_a_queue_that_is_deleted_has_arrived(nodes: Together, client: Client) -> None:
+def test_a_dead_letter_for_a_deleted_queue_counts_as_delivered(nodes: Together, client: Client) -> None:
     nodes.cut_link("here", "there")
     client.say(BasicReject(1, requeue=False))
-    nodes["here"].unmake("grave")
+    nodes["here"].remove_proxy("grave")
     nodes["here"].turn()
     nodes.settle()
     assert stored(nodes) == 0
@@ -115,7 +115,7 @@ def test_an_inbox_is_found_from_other_nodes_too(nodes: Together) -> None:
     assert isinstance(other.methods()[0], ChannelClose)
 
 
-def test_replies_to_inboxes_nobody_has_go_nowhere(nodes: Together) -> None:
+def test_replies_to_unknown_inboxes_are_dropped(nodes: Together) -> None:
     client = nodes.client("here")
     client.confirm()
     for name in ("x", "dGhlcmU.gone", "bm93aGVyZQ.gone", "\u00fc.\u00fc", "===.="):

@@ -1,4 +1,4 @@
-"""A seat keeps what its node published and who consumes, and turns to one master after another with it."""
+"""A proxy of a mirrored queue keeps the unconfirmed publishes and the consumers of its node when the master changes."""
 
 import pytest
 
@@ -34,8 +34,8 @@ from warren.wire.methods import (
 QUEUE_ID = 7
 
 
-class Taken(MasterIntake):
-    """A master that holds what it takes in its queue at once, and calls it safe when the test says so."""
+class RecordedIntake(MasterIntake):
+    """A master that enqueues publishes at once, and commits them when the test says so."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -66,7 +66,7 @@ class Taken(MasterIntake):
     def deserted(self) -> None:
         self.desertions += 1
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             waiter.flushed()
@@ -76,7 +76,7 @@ class Taken(MasterIntake):
 
 
 class MirroredHome(LocalHome):
-    """Keeps those waiting who want a master."""
+    """Keeps proxies waiting for a master."""
 
     def __init__(self, core: LinkedCore) -> None:
         super().__init__(core)
@@ -94,13 +94,13 @@ class MirroredHome(LocalHome):
         self.waiting = [one for one in self.waiting if one is not waiter]
 
 
-class Seated:
+class ProxyWorld:
     """Clients at one node; two others, one of which is the master."""
 
     def __init__(self) -> None:
         self.nodes = Together("here", "one", "two")
         self.homes: dict[str, MirroredHome] = {}
-        self.intakes: dict[str, Taken] = {}
+        self.intakes: dict[str, RecordedIntake] = {}
         for name in ("one", "two"):
             core = self.nodes[name]
             self.homes[name] = MirroredHome(core)
@@ -114,11 +114,11 @@ class Seated:
         self.core.turn()
         self.nodes.settle()
 
-    def open(self, name: str, mark: int = 0, known: bool = True) -> Taken:
-        """That node is master, and takes publishes."""
+    def open(self, name: str, mark: int = 0, known: bool = True) -> RecordedIntake:
+        """Make that node the master, which accepts publishes."""
         core = self.nodes[name]
         core.client().declare("q")
-        intake = Taken(core.queue("q"))
+        intake = RecordedIntake(core.queue("q"))
         self.intakes[name] = intake
         for waiter in self.homes[name].waiting:
             intake.publisher = waiter
@@ -127,13 +127,13 @@ class Seated:
         self.nodes.settle()
         return intake
 
-    def settle(self, name: str) -> None:
-        self.intakes[name].settle()
+    def commit(self, name: str) -> None:
+        self.intakes[name].commit()
         self.nodes[name].turn()
         self.nodes.settle()
 
     def fail_over(self) -> None:
-        """The first master is lost, and everybody hears that the other is to be the next."""
+        """Lose the first master; the other node is to be the next."""
         self.nodes.cut_link("here", "one")
         self.proxy.rehome("two")
         self.core.turn()
@@ -154,84 +154,84 @@ def nacked(heard: list[Method]) -> list[int]:
 
 
 @pytest.fixture
-def seated() -> Seated:
-    return Seated()
+def world() -> ProxyWorld:
+    return ProxyWorld()
 
 
-def test_what_is_published_before_there_is_a_master_waits_for_it(seated: Seated) -> None:
-    client = seated.publisher()
+def test_publishes_wait_until_there_is_a_master(world: ProxyWorld) -> None:
+    client = world.publisher()
     client.publish("q", b"first")
     client.publish("q", b"second")
-    seated.nodes.settle()
+    world.nodes.settle()
     assert client.methods() == []
-    intake = seated.open("one")
+    intake = world.open("one")
     assert intake.counts == [1, 2]
     assert client.methods() == []
-    seated.settle("one")
+    world.commit("one")
     assert acked(client.methods())[-1] == 2
 
 
-def test_the_next_master_gets_what_it_lacks_and_nothing_else(seated: Seated) -> None:
-    seated.open("one")
-    client = seated.publisher()
+def test_the_next_master_gets_the_publishes_it_lacks_and_no_others(world: ProxyWorld) -> None:
+    world.open("one")
+    client = world.publisher()
     for body in (b"1", b"2", b"3", b"4"):
         client.publish("q", body)
-    seated.nodes.settle()
-    seated.fail_over()
+    world.nodes.settle()
+    world.fail_over()
     assert client.methods() == []
-    intake = seated.open("two", mark=3)
+    intake = world.open("two", mark=3)
     assert intake.counts == [4]
-    seated.settle("two")
+    world.commit("two")
     heard = client.methods()
     assert (acked(heard)[-1], nacked(heard)) == (4, [])
 
 
-def test_what_was_refused_is_not_sent_again(seated: Seated) -> None:
-    intake = seated.open("one")
-    client = seated.publisher()
+def test_a_refused_publish_is_not_sent_again(world: ProxyWorld) -> None:
+    intake = world.open("one")
+    client = world.publisher()
     client.publish("q", b"1")
-    seated.nodes.settle()
+    world.nodes.settle()
     intake.refuses = True
     client.publish("q", b"2")
-    seated.nodes.settle()
+    world.nodes.settle()
     intake.refuses = False
     client.publish("q", b"3")
-    seated.nodes.settle()
-    seated.fail_over()
-    intake = seated.open("two")
+    world.nodes.settle()
+    world.fail_over()
+    intake = world.open("two")
     assert intake.counts == [1, 3]
-    seated.settle("two")
+    world.commit("two")
     heard = client.methods()
     assert nacked(heard) == [2]
     assert 3 in acked(heard)
 
 
-def test_nobody_vouches_for_what_was_sent_to_masters_that_are_all_gone(seated: Seated) -> None:
-    seated.open("one")
-    client = seated.publisher()
+def test_a_publish_whose_outcome_the_next_master_does_not_know_is_nacked(world: ProxyWorld) -> None:
+    world.open("one")
+    client = world.publisher()
     client.publish("q", b"sent")
-    seated.nodes.settle()
-    seated.fail_over()
+    world.nodes.settle()
+    world.fail_over()
     client.publish("q", b"kept")
-    seated.nodes.settle()
-    intake = seated.open("two", known=False)
+    world.nodes.settle()
+    intake = world.open("two", known=False)
     assert intake.counts == [2]
-    seated.settle("two")
+    world.commit("two")
     heard = client.methods()
     assert (nacked(heard), acked(heard)) == ([1], [2])
 
 
-def test_without_a_master_for_too_long_the_queue_is_down_and_its_count_goes_on(seated: Seated) -> None:
-    seated.open("one")
-    client = seated.publisher()
+def test_without_a_master_for_too_long_the_queue_is_down_and_its_count_goes_on(world: ProxyWorld) -> None:
+    world.open("one")
+    client = world.publisher()
     client.publish("q", b"1")
-    seated.nodes.settle()
-    seated.fail_over()
-    other = seated.nodes.client("here")
+    world.nodes.settle()
+    world.fail_over()
+    other = world.nodes.client("here")
     other.say(QueueDeclare("q", passive=True))
-    seated.core.now_ms += MASTER_TIMEOUT_MS
-    seated.core.turn()
-    seated.nodes.settle()
+    world.core.now_ms += MASTER_TIMEOUT_MS
+    world.core.turn()
+    world.nodes.settle()
     assert nacked(client.methods()) == [1]
     closed = [method for method in other.methods() if isinstance(method, ChannelClose)]
     assert (
@@ -239,133 +239,133 @@ def test_without_a_master_for_too_long_the_queue_is_down_and_its_count_goes_on(s
     )
     client.publish("q", b"2")
     assert nacked(client.methods()) == [2]
-    intake = seated.open("two", mark=1)
+    intake = world.open("two", mark=1)
     client.publish("q", b"3")
-    seated.nodes.settle()
+    world.nodes.settle()
     assert intake.counts == [2]
 
 
-def test_consumers_go_on_with_the_next_master_unless_they_want_to_know(seated: Seated) -> None:
-    seated.open("one")
-    quiet, curious = seated.nodes.client("here"), seated.nodes.client("here")
+def test_consumers_continue_at_the_next_master_unless_they_ask_to_be_cancelled(world: ProxyWorld) -> None:
+    world.open("one")
+    quiet, curious = world.nodes.client("here"), world.nodes.client("here")
     quiet.say(BasicConsume("q", "quiet"))
     curious.say(BasicConsume("q", "curious", arguments={"x-cancel-on-ha-failover": True}))
-    seated.nodes.settle()
+    world.nodes.settle()
     assert any(isinstance(method, BasicConsumeOk) for method in quiet.methods())
-    seated.fail_over()
+    world.fail_over()
     assert [method.consumer_tag for method in curious.methods() if isinstance(method, BasicCancel)] == ["curious"]
-    seated.open("two")
-    seated.nodes["two"].client().publish("q", b"hello")
-    seated.nodes.settle()
+    world.open("two")
+    world.nodes["two"].client().publish("q", b"hello")
+    world.nodes.settle()
     heard = quiet.methods()
     assert [method.consumer_tag for method in heard if isinstance(method, BasicDeliver)] == ["quiet"]
     assert not any(isinstance(method, BasicCancel) for method in heard)
 
 
-def test_a_master_that_has_not_heard_of_the_next_one_delivers_nothing_again(seated: Seated) -> None:
-    seated.open("one")
-    taker = seated.nodes.client("here")
+def test_a_master_that_does_not_know_its_successor_redelivers_nothing(world: ProxyWorld) -> None:
+    world.open("one")
+    taker = world.nodes.client("here")
     taker.say(BasicConsume("q", "taker"))
-    seated.nodes.settle()
-    seated.nodes["one"].client().publish("q", b"held")
-    seated.nodes.settle()
+    world.nodes.settle()
+    world.nodes["one"].client().publish("q", b"held")
+    world.nodes.settle()
     assert any(isinstance(method, BasicDeliver) for method in taker.methods())
-    other = seated.nodes["one"].client()
+    other = world.nodes["one"].client()
     other.say(BasicConsume("q", "other"))
-    seated.proxy.rehome("two")
-    seated.core.turn()
-    seated.nodes.settle()
+    world.proxy.rehome("two")
+    world.core.turn()
+    world.nodes.settle()
     assert not any(isinstance(method, BasicDeliver) for method in other.methods())
 
 
-def test_what_was_asked_and_not_answered_is_asked_again(seated: Seated) -> None:
-    client = seated.nodes.client("here")
+def test_an_unanswered_request_is_sent_to_the_next_master(world: ProxyWorld) -> None:
+    client = world.nodes.client("here")
     client.say(QueueDeclare("q", passive=True))
-    seated.nodes.settle()
+    world.nodes.settle()
     assert client.methods() == []
-    seated.fail_over()
-    seated.open("two")
+    world.fail_over()
+    world.open("two")
     assert [type(method) for method in client.methods()] == [QueueDeclareOk]
 
 
-def test_whoever_begins_to_consume_as_the_master_steps_down_does_so_at_the_next(seated: Seated) -> None:
-    seated.open("one")
-    client = seated.nodes.client("here")
+def test_a_consumer_attached_as_the_master_steps_down_continues_at_the_next(world: ProxyWorld) -> None:
+    world.open("one")
+    client = world.nodes.client("here")
     client.say(BasicConsume("q", "c"))
-    # the answer is on its way when the queue ends there, and nobody here has heard of another master
-    master = seated.nodes["one"]
-    asked, seated.core.sent = seated.core.sent, []
+    # the answer is in transit when the master's queue is closed; this node knows no other master yet
+    master = world.nodes["one"]
+    asked, world.core.sent = world.core.sent, []
     master.turn(*[PeerReceived("here", effect.data) for effect in asked])
     master.queue("q").close()
     master.turn()
     answered, master.sent = master.sent, []
-    seated.core.turn(PeerReceived("one", b"".join(effect.data for effect in answered)))
-    seated.nodes.settle()
-    seated.fail_over()
-    seated.open("two")
-    seated.nodes["two"].client().publish("q", b"hello")
-    seated.nodes.settle()
+    world.core.turn(PeerReceived("one", b"".join(effect.data for effect in answered)))
+    world.nodes.settle()
+    world.fail_over()
+    world.open("two")
+    world.nodes["two"].client().publish("q", b"hello")
+    world.nodes.settle()
     assert [type(method) for method in client.methods()] == [BasicConsumeOk, BasicDeliver]
 
 
-def test_whoever_waited_to_consume_as_the_master_stepped_down_does_so_at_the_next(seated: Seated) -> None:
-    queue = seated.open("one").queue
-    queue.held_publishes = HeldPublishes(queue, seated.nodes["one"].node.turn, refuses=True)
-    client = seated.nodes.client("here")
+def test_a_consumer_that_waits_as_the_master_steps_down_is_attached_to_the_next(world: ProxyWorld) -> None:
+    queue = world.open("one").queue
+    queue.held_publishes = HeldPublishes(queue, world.nodes["one"].node.turn, refuses=True)
+    client = world.nodes.client("here")
     client.say(BasicConsume("q", "c"))
-    seated.nodes.settle()
+    world.nodes.settle()
     assert client.methods() == []
     queue.close()
-    queue.held_publishes.known()
-    seated.nodes["one"].turn()
-    seated.nodes.settle()
-    seated.fail_over()
-    seated.open("two")
+    queue.held_publishes.applied_everywhere()
+    world.nodes["one"].turn()
+    world.nodes.settle()
+    world.fail_over()
+    world.open("two")
     assert [type(method) for method in client.methods()] == [BasicConsumeOk]
 
 
-def test_a_queue_that_was_to_be_deleted_as_the_master_stepped_down_is_checked_by_the_next(seated: Seated) -> None:
-    queue = seated.open("one").queue
-    client = seated.nodes.client("here")
+def test_a_conditional_delete_is_checked_by_the_next_master(world: ProxyWorld) -> None:
+    queue = world.open("one").queue
+    client = world.nodes.client("here")
     client.say(QueueDelete("q", if_unused=True))
-    seated.nodes.settle()
+    world.nodes.settle()
     queue.close()
-    # the plan was outdated by the ring
-    seated.homes["one"].removals.pop().outdated()
-    seated.nodes["one"].turn()
-    seated.nodes["one"].turn()
-    seated.nodes.settle()
+    # a change of the replica set outdated the transaction
+    world.homes["one"].removals.pop().outdated()
+    world.nodes["one"].turn()
+    world.nodes["one"].turn()
+    world.nodes.settle()
     assert client.methods() == []
-    seated.fail_over()
-    seated.open("two")
-    seated.homes["two"].removals.pop().committed()
-    seated.nodes["two"].turn()
-    seated.nodes.settle()
+    world.fail_over()
+    world.open("two")
+    world.homes["two"].removals.pop().committed()
+    world.nodes["two"].turn()
+    world.nodes.settle()
     assert [type(method) for method in client.methods()] == [QueueDeleteOk]
 
 
-def test_a_queue_that_is_gone_before_its_deletion_was_checked_is_deleted(seated: Seated) -> None:
-    client = seated.nodes.client("here")
+def test_a_conditional_delete_of_a_queue_that_is_gone_succeeds(world: ProxyWorld) -> None:
+    client = world.nodes.client("here")
     client.say(QueueDelete("q", if_unused=True))
-    seated.nodes.settle()
-    seated.core.node.only_vhost.topology.remove_queue(seated.proxy)
-    seated.proxy.close()
-    seated.core.turn()
-    seated.nodes.settle()
+    world.nodes.settle()
+    world.core.node.only_vhost.topology.remove_queue(world.proxy)
+    world.proxy.close()
+    world.core.turn()
+    world.nodes.settle()
     assert [type(method) for method in client.methods()] == [QueueDeleteOk]
 
 
-def test_a_dead_letter_that_nobody_vouches_for_is_sent_again(seated: Seated) -> None:
-    seated.open("one")
-    client = seated.nodes.client("here")
+def test_a_dead_letter_whose_outcome_the_next_master_does_not_know_is_sent_again(world: ProxyWorld) -> None:
+    world.open("one")
+    client = world.nodes.client("here")
     client.declare("dying", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "q"})
     client.publish("dying", b"1")
     client.say(BasicGet("dying"), BasicReject(1, requeue=False))
-    seated.nodes.settle()
-    assert seated.intakes["one"].counts == [1]
-    seated.fail_over()
-    intake = seated.open("two", known=False)
-    seated.nodes.settle()
+    world.nodes.settle()
+    assert world.intakes["one"].counts == [1]
+    world.fail_over()
+    intake = world.open("two", known=False)
+    world.nodes.settle()
     assert intake.counts == [2]
-    seated.settle("two")
+    world.commit("two")
     assert intake.queue.ready_count() == 1

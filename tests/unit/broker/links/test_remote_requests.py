@@ -26,14 +26,14 @@ def nodes() -> Together:
     return nodes
 
 
-def test_what_follows_a_question_waits_for_its_answer(nodes: Together, client: Client) -> None:
+def test_methods_after_a_request_wait_for_its_answer(nodes: Together, client: Client) -> None:
     client.read(spoken(BasicGet("q"), BasicQos(0, 1, False), QueueDeclare("q", durable=True), BasicQos(0, 2, False)))
     assert client.methods() == []
     nodes.settle()
     assert client.methods() == [BasicGetEmpty(), BasicQosOk(), QueueDeclareOk("q", 0, 0), BasicQosOk()]
 
 
-def test_a_declaration_tells_what_the_home_counts(nodes: Together, client: Client) -> None:
+def test_a_declare_ok_has_the_counts_of_the_home(nodes: Together, client: Client) -> None:
     other = nodes.client("there")
     other.publish("q", b"1", b"2", b"3")
     other.read(spoken(BasicQos(0, 1, False), BasicConsume("q", "c")))
@@ -83,7 +83,7 @@ def test_a_get_waits_for_the_disk_of_the_home(nodes: Together, client: Client) -
     assert [heard.body for heard in client.heard()] == [b"1"]
 
 
-def test_two_clients_of_one_node_wait_each_for_their_own(nodes: Together, client: Client) -> None:
+def test_two_clients_of_one_node_get_their_own_answers(nodes: Together, client: Client) -> None:
     other = nodes.client("here")
     nodes.client("there").publish("q", b"1", b"2")
     client.say(BasicGet("q", no_ack=True))

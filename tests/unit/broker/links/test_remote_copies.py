@@ -54,7 +54,7 @@ def test_a_commit_waits_for_a_copy(nodes: Together, client: Client) -> None:
     assert client.names() == ["tx.commit-ok"]
 
 
-def test_what_a_source_elsewhere_refuses_is_nacked_and_may_be_in_its_copy(nodes: Together, client: Client) -> None:
+def test_a_publish_refused_by_a_remote_source_is_nacked_and_may_be_in_its_copy(nodes: Together, client: Client) -> None:
     nodes.place("q", THERE, {"x-max-length": 0, "x-overflow": "reject-publish"})
     nodes.place("copy", HERE, {"x-copy-from": "q"})
     client.confirm()
@@ -64,7 +64,7 @@ def test_what_a_source_elsewhere_refuses_is_nacked_and_may_be_in_its_copy(nodes:
     assert nodes[HERE].queue("copy").ready_count() == 1
 
 
-def test_what_cannot_be_sent_to_the_source_is_not_copied(nodes: Together, client: Client) -> None:
+def test_a_publish_that_cannot_be_sent_to_the_source_is_not_copied(nodes: Together, client: Client) -> None:
     nodes.place("q", THERE)
     nodes.place("copy", HERE, {"x-copy-from": "q"})
     nodes.cut_link(HERE, THERE)

@@ -1,4 +1,4 @@
-"""Deleting another node's queue if it is empty, or unused: the home looks after that until all nodes agree."""
+"""Conditional deletes of another node's queue: the home holds publishes until the transaction is decided."""
 
 import pytest
 
@@ -26,8 +26,8 @@ DELETE = QueueDelete("q", if_unused=True, if_empty=True)
 NACKED = [BasicNack(1, requeue=True), BasicNack(2, requeue=True)]
 
 
-def agreeing_slowly(core: LinkedCore) -> SlowAgreement:
-    """Let others have a say in what this node wants."""
+def use_slow_backend(core: LinkedCore) -> SlowAgreement:
+    """Use a metadata backend whose transactions the test decides."""
     appliers = MetadataAppliers()
     backend = SlowAgreement(appliers)
     vhost = Vhost("/", core.node.turn, backend, core.logs)
@@ -37,16 +37,16 @@ def agreeing_slowly(core: LinkedCore) -> SlowAgreement:
 
 
 class World:
-    """A queue there, and its stand-in here."""
+    """A queue there, and its proxy here."""
 
     def __init__(self) -> None:
         self.nodes = Together("here", "there")
-        self.backend = agreeing_slowly(self.nodes["there"])
+        self.backend = use_slow_backend(self.nodes["there"])
         self.nodes["there"].client().declare("q", durable=True)
         self.backend.grant()
         self.nodes["there"].turn()
         self.queue = self.nodes["there"].queue("q")
-        self.nodes.stand_in("here", self.queue, "there")
+        self.nodes.add_proxy("here", self.queue, "there")
 
     def settle(self) -> None:
         for core in self.nodes.cores.values():
@@ -57,7 +57,7 @@ class World:
         return self.nodes.client(node)
 
     def publisher(self, node: str) -> Client:
-        """Has two publishes on their way that nobody has answered."""
+        """A client with two unanswered publishes."""
         publisher = self.client(node)
         publisher.confirm()
         publisher.read(persistent("q", b"1", b"2"))
@@ -65,8 +65,8 @@ class World:
         assert publisher.methods() == []
         return publisher
 
-    def come_about(self) -> None:
-        """The removal, on all nodes."""
+    def commit_delete(self) -> None:
+        """Remove the queue on all nodes."""
         self.backend.grant()
         self.settle()
 
@@ -86,15 +86,19 @@ def client(world: World) -> Client:
 
 
 @pytest.mark.parametrize("node", ["here", "there"])
-def test_what_comes_before_it_is_decided_is_refused_if_the_queue_goes(world: World, client: Client, node: str) -> None:
+def test_publishes_during_an_undecided_delete_are_nacked_if_the_queue_is_deleted(
+    world: World, client: Client, node: str
+) -> None:
     publisher = world.publisher(node)
-    world.come_about()
+    world.commit_delete()
     assert (client.methods(), publisher.methods()) == ([QueueDeleteOk(0)], NACKED)
     assert world.nodes["here"].links.admission.unsettled_bytes == 0
 
 
 @pytest.mark.parametrize("node", ["here", "there"])
-def test_what_comes_before_it_is_decided_is_there_if_the_queue_stays(world: World, client: Client, node: str) -> None:
+def test_publishes_during_an_undecided_delete_are_enqueued_if_the_queue_stays(
+    world: World, client: Client, node: str
+) -> None:
     publisher = world.publisher(node)
     world.backend.outdate()
     world.settle()
@@ -108,26 +112,26 @@ def test_what_comes_before_it_is_decided_is_there_if_the_queue_stays(world: Worl
     assert publisher.methods() == [BasicAck(3)]
 
 
-def test_a_node_that_hears_of_the_removal_first_waits_for_what_the_home_says(world: World, client: Client) -> None:
+def test_a_node_that_learns_of_the_delete_first_waits_for_the_home(world: World, client: Client) -> None:
     publisher = world.publisher("here")
-    world.nodes["here"].unmake("q")
+    world.nodes["here"].remove_proxy("q")
     world.settle()
     assert publisher.methods() == []
-    world.come_about()
+    world.commit_delete()
     assert (client.methods(), publisher.methods()) == ([QueueDeleteOk(0)], NACKED)
     assert world.nodes["here"].links.admission.unsettled_bytes == 0
 
 
-def test_a_home_that_is_lost_tells_nothing_of_a_queue_that_is_deleted(world: World, client: Client) -> None:
+def test_publishes_to_a_deleted_queue_are_nacked_when_its_home_is_lost(world: World, client: Client) -> None:
     publisher = world.publisher("here")
-    world.nodes["here"].unmake("q")
+    world.nodes["here"].remove_proxy("q")
     world.nodes.cut_link("here", "there")
     world.settle()
     assert publisher.methods() == NACKED
     assert world.nodes["here"].links.admission.unsettled_bytes == 0
 
 
-def test_a_removal_that_could_not_be_agreed_upon_is_told(world: World, client: Client) -> None:
+def test_a_failed_delete_is_reported_to_its_client(world: World, client: Client) -> None:
     world.backend.fail("no majority")
     world.settle()
     (closed,) = client.methods()
@@ -135,16 +139,16 @@ def test_a_removal_that_could_not_be_agreed_upon_is_told(world: World, client: C
     assert closed.reply_text == "PRECONDITION_FAILED - the nodes of the cluster could not agree: no majority"
 
 
-def test_a_removal_goes_on_though_whoever_wants_it_is_not_heard_of(world: World, client: Client) -> None:
+def test_a_delete_continues_though_the_node_of_its_client_is_lost(world: World, client: Client) -> None:
     world.nodes.cut_link("here", "there")
     world.settle()
     (closed,) = client.methods()
     assert isinstance(closed, ChannelClose)
-    world.come_about()
+    world.commit_delete()
     assert world.queue.deleted
 
 
-def test_a_queue_that_is_not_as_it_should_be_is_not_deleted(world: World) -> None:
+def test_a_queue_that_does_not_meet_the_conditions_is_not_deleted(world: World) -> None:
     world.client("there").publish("q", b"1")
     client = world.client()
     client.say(DELETE)
@@ -155,17 +159,17 @@ def test_a_queue_that_is_not_as_it_should_be_is_not_deleted(world: World) -> Non
     assert world.backend.waiting == []
 
 
-def test_two_who_want_it_are_both_told(world: World, client: Client) -> None:
+def test_two_clients_that_delete_one_queue_are_both_answered(world: World, client: Client) -> None:
     other = world.client()
     other.say(DELETE)
     world.settle()
     assert len(world.backend.waiting) == 1
-    world.come_about()
+    world.commit_delete()
     assert (client.methods(), other.methods()) == ([QueueDeleteOk(0)], [QueueDeleteOk(0)])
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_whoever_wants_to_consume_waits(world: World, client: Client, stays: bool) -> None:
+def test_a_consume_waits_for_the_decision(world: World, client: Client, stays: bool) -> None:
     consumer = world.client()
     consumer.say(BasicConsume("q", "c"))
     world.settle()
@@ -179,7 +183,7 @@ def test_whoever_wants_to_consume_waits(world: World, client: Client, stays: boo
     assert isinstance(answer, BasicConsumeOk if stays else ChannelClose)
 
 
-def test_whoever_wanted_to_consume_and_left_is_not_there(world: World, client: Client) -> None:
+def test_a_consumer_that_left_while_it_waited_is_not_attached(world: World, client: Client) -> None:
     consumer = world.client()
     consumer.say(BasicConsume("q", "c"))
     world.settle()
@@ -187,31 +191,31 @@ def test_whoever_wanted_to_consume_and_left_is_not_there(world: World, client: C
     world.settle()
     world.backend.outdate()
     world.settle()
-    # the client that deletes looked again, and found nobody
+    # the delete was checked again, and found no consumer
     assert world.backend.keys() == [["queues/%2F/q"]]
     assert (client.methods(), world.queue.consumer_count()) == ([], 0)
 
 
-def test_a_queue_whose_node_expires_it_refuses_what_comes_from_others(world: World) -> None:
-    world.nodes["there"].node.only_vhost.delete_unused(world.queue, refuses=True)
+def test_an_expiring_queue_refuses_publishes_from_other_nodes(world: World) -> None:
+    world.nodes["there"].node.only_vhost.delete_unused(world.queue, expired=True)
     publisher = world.publisher("here")
-    world.come_about()
+    world.commit_delete()
     assert publisher.methods() == NACKED
 
 
-def test_whoever_declares_a_queue_that_departs_waits_and_makes_another(world: World) -> None:
-    world.nodes["there"].node.only_vhost.delete_unused(world.queue, refuses=True)
+def test_a_declare_of_a_queue_being_deleted_waits_and_makes_a_new_one(world: World) -> None:
+    world.nodes["there"].node.only_vhost.delete_unused(world.queue, expired=True)
     client = world.client()
     client.say(QueueDeclare("q", durable=True))
     world.settle()
     assert client.methods() == []
     # all nodes know of it when the home says so
-    world.nodes["here"].unmake("q")
-    world.come_about()
+    world.nodes["here"].remove_proxy("q")
+    world.commit_delete()
     assert client.methods() == [QueueDeclareOk("q", 0, 0)]
 
 
-def test_consumers_elsewhere_are_cancelled_when_their_queue_departs(world: World) -> None:
+def test_consumers_on_other_nodes_are_cancelled_when_their_queue_is_deleted(world: World) -> None:
     consumer = world.client()
     consumer.consume("q")
     world.settle()

@@ -1,4 +1,4 @@
-"""Readers of a stream of another node are given what its own readers are."""
+"""Readers of another node's stream get the same messages as its own readers."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def stream(nodes: Together) -> Stream:
     arguments: dict[str, object] = {"x-queue-type": "stream"}
     made = Stream("/", "s", arguments, StreamSettings(), core.node.turn, MemoryLog(), MemoryArchive(), ArchiveIndex())
     core.node.only_vhost.topology.add_queue(made)
-    nodes.stand_in("here", made, "there")
+    nodes.add_proxy("here", made, "there")
     for number in range(COUNT):
         made.publish(message_of(numbered(number)))
     core.turn()
@@ -64,7 +64,7 @@ def test_a_probe_is_answered_across_a_link(nodes: Together, stream: Stream) -> N
     assert heard.body == b""
 
 
-def test_what_would_be_overlooked_is_refused_across_a_link_too(nodes: Together, stream: Stream) -> None:
+def test_invalid_arguments_are_refused_across_a_link_too(nodes: Together, stream: Stream) -> None:
     client = nodes.client("here")
     read(nodes, client, x_stream_chunks="true")
     (closed,) = [heard.method for heard in client.heard() if isinstance(heard.method, ChannelClose)]
