@@ -252,6 +252,7 @@ class BatchScanner:
         """Skip the damage: continue with the next batch, if there is one."""
         resume = next_opening(self.data, self.number, self.bad + 1)
         self.end = self._limit if resume < 0 else min(resume, self._limit)
+        assert self.end > self.start, "each step goes on"
 
     def _end_at(self, bad: i64) -> bool:
         self.bad = bad

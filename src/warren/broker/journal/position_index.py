@@ -391,7 +391,7 @@ def _add_spans(spans: list[PositionSpan], start: i64, bits: bytes) -> None:
 
 def merge_position_ranges(durable: PositionIndex, transient: PositionIndex) -> list[PositionRange]:
     """The ranges of one level, in order."""
-    runs: list[PositionRange] = []
+    ranges: list[PositionRange] = []
     group: list[SegmentExtent] = []
     end: i64 = -1
     segment_extents = [
@@ -399,38 +399,38 @@ def merge_position_ranges(durable: PositionIndex, transient: PositionIndex) -> l
     ]
     for extent in sorted(segment_extents, key=extent_first):
         if extent.first > end:
-            _add_group(runs, group, durable, transient)
+            _add_group(ranges, group, durable, transient)
             group = []
         group.append(extent)
         end = max(end, extent.last)
-    _add_group(runs, group, durable, transient)
-    return runs
+    _add_group(ranges, group, durable, transient)
+    return ranges
 
 
 def _add_group(
-    runs: list[PositionRange], group: list[SegmentExtent], durable: PositionIndex, transient: PositionIndex
+    ranges: list[PositionRange], group: list[SegmentExtent], durable: PositionIndex, transient: PositionIndex
 ) -> None:
     """Add the ranges of extents that overlap."""
     if not group:
         return
     if any(extent.segment is not group[0].segment for extent in group):
-        _add_by_position(runs, group, durable, transient)
+        _add_by_position(ranges, group, durable, transient)
         return
-    run = PositionRange(group[0].segment, durable.level, group[0].first)
+    positions = PositionRange(group[0].segment, durable.level, group[0].first)
     for extent in group:
-        run.add_extent(extent)
-    runs.append(run)
+        positions.add_extent(extent)
+    ranges.append(positions)
 
 
 def _add_by_position(
-    runs: list[PositionRange], group: list[SegmentExtent], durable: PositionIndex, transient: PositionIndex
+    ranges: list[PositionRange], group: list[SegmentExtent], durable: PositionIndex, transient: PositionIndex
 ) -> None:
     """Add the ranges of extents in several segments, position by position: a range ends where the segment changes."""
     first: i64 = group[0].first
     last: i64 = first
     for extent in group:
         last = max(last, extent.last)
-    run: PositionRange | None = None
+    positions: PositionRange | None = None
     number: i64 = first >> BLOCK_SHIFT
     while number <= last >> BLOCK_SHIFT:
         start: i64 = number << BLOCK_SHIFT
@@ -446,11 +446,11 @@ def _add_by_position(
             position: i64 = start + at
             over = position_index.extents.across(position)
             assert over is not None
-            if run is None or run.segment is not over.segment:
-                run = PositionRange(over.segment, position_index.level, position)
-                runs.append(run)
-            run.add(position, position_index.blocks[int(number)].size_of(at))
-            run.deadlines = run.deadlines or over.deadlines
+            if positions is None or positions.segment is not over.segment:
+                positions = PositionRange(over.segment, position_index.level, position)
+                ranges.append(positions)
+            positions.add(position, position_index.blocks[int(number)].size_of(at))
+            positions.deadlines = positions.deadlines or over.deadlines
         number += 1
 
 

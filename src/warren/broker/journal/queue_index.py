@@ -179,22 +179,22 @@ class QueueIndex(JournalLog):
             self.next_position = position + 1
             self._write_removal(0, position, position)
 
-    def forget_run(self, run: PositionRange) -> None:
+    def forget_unread(self, positions: PositionRange) -> None:
         """Remove the positions of a range. No other message of its level lies between them."""
-        segment = current_segment(run.segment)
-        left = run.count
-        for extent in self._extents_between(segment, run.level, run.first, run.last):
+        segment = current_segment(positions.segment)
+        left = positions.count
+        for extent in self._extents_between(segment, positions.level, positions.first, positions.last):
             if not extent.durable:
                 left -= extent.count
                 extent.remove(extent.count, extent.body_bytes, extent.cost_bytes)
-        for extent in self._extents_between(segment, run.level, run.first, run.last):
+        for extent in self._extents_between(segment, positions.level, positions.first, positions.last):
             if extent.durable:
                 count = min(left, extent.count)
                 left -= count
                 # messages in memory or in flight stay; their share of the bytes is an estimate
                 body_bytes: i64 = extent.body_bytes * count // extent.count
                 extent.remove(count, body_bytes, extent.cost_bytes * count // extent.count)
-        self._write_removal(run.level, run.first, run.last)
+        self._write_removal(positions.level, positions.first, positions.last)
 
     def returned(self, entry: Entry) -> None:
         if entry.extent is None or not entry.extent.durable:
@@ -283,10 +283,10 @@ class QueueIndex(JournalLog):
 
     # -- reading
 
-    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+    def fetch(self, positions: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
         if self._fetch is None:
             self._fetch = EntryFetch(self.tail, self)
-        self._fetch.begin(run, asker, entries_max)
+        self._fetch.begin(positions, asker, entries_max)
 
     def cancel_fetch(self) -> None:
         if self._fetch is not None:
@@ -325,16 +325,16 @@ class QueueIndex(JournalLog):
 
     # -- life
 
-    def runs(self) -> list[PositionRange]:
+    def position_ranges(self) -> list[PositionRange]:
         """The durable messages that are alive, as ranges of a queue that has none of them in memory."""
-        runs: list[PositionRange] = []
+        ranges: list[PositionRange] = []
         for extent in self.segment_extents:
             if extent.count > 0 and extent.durable:
-                run = PositionRange(extent.segment, extent.level, extent.first)
-                run.add_extent(extent)
-                runs.append(run)
-        runs.sort(key=range_first)
-        return runs
+                positions = PositionRange(extent.segment, extent.level, extent.first)
+                positions.add_extent(extent)
+                ranges.append(positions)
+        ranges.sort(key=range_first)
+        return ranges
 
     def load(self, mark: QueueCheckpoint) -> None:
         """Take over this queue's part of a checkpoint."""
@@ -454,7 +454,7 @@ class EntryFetch(ReadWaiter, WriteWaiter):
     def __init__(self, tail: JournalTail, queue_index: "QueueIndex") -> None:
         self._tail: JournalTail = tail
         self._queue_index: QueueIndex = queue_index
-        self._run: PositionRange | None = None
+        self._positions: PositionRange | None = None
         self._asker: FetchWaiter | None = None
         self._entries_max: i64 = 0
         # the index rows in use, and their segment; and the rows used before, because ranges may alternate
@@ -473,15 +473,15 @@ class EntryFetch(ReadWaiter, WriteWaiter):
         self._unwritten: bool = False
         self._retry_due: bool = False
 
-    def begin(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+    def begin(self, positions: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
         self._entries_max = entries_max
-        self._run = run
+        self._positions = positions
         self._asker = asker
         self._go_on()
 
     def cancel(self) -> None:
         self._tail.reads.withdraw(self)
-        self._run = None
+        self._positions = None
         self._asker = None
         self._unwritten = False
         self.forget_rows()
@@ -495,12 +495,12 @@ class EntryFetch(ReadWaiter, WriteWaiter):
     # -- finding the entries
 
     def _go_on(self) -> None:
-        run = self._run
-        assert run is not None
-        segment = current_segment(run.segment)
+        positions = self._positions
+        assert positions is not None
+        segment = current_segment(positions.segment)
         if self._rows_of is not segment:
             self._put_rows_aside()
-        if self._rows_of is segment and self._choose(run, segment):
+        if self._rows_of is segment and self._choose(positions, segment):
             return
         if not self._tail.rows_at_hand(segment):
             self._drop_rows()
@@ -508,21 +508,21 @@ class EntryFetch(ReadWaiter, WriteWaiter):
             self._tail.read_index(self, segment, self._queue_index.queue_id)
             return
         self._remember_rows(segment, self._tail.rows_in(segment, self._queue_index.queue_id))
-        if not self._choose(run, segment):
+        if not self._choose(positions, segment):
             self._unwritten = True
             if not self._retry_due:
                 self._retry_due = True
                 self._tail.await_writing(self)
 
     def index_read(self, rows: bytes, error: str) -> None:
-        run, segment = self._run, self._segment
-        if run is None or segment is None:
+        positions, segment = self._positions, self._segment
+        if positions is None or segment is None:
             return
         if error:
             self._stop(error)
             return
         self._remember_rows(segment, rows)
-        if current_segment(run.segment) is not segment:
+        if current_segment(positions.segment) is not segment:
             self._go_on()
         elif not self._choose(run, segment):
             self._stop(f"segment {segment.number} lacks messages from position {run.first} on")
@@ -548,27 +548,27 @@ class EntryFetch(ReadWaiter, WriteWaiter):
         self._put_rows_aside()
         self._drop_rows()
 
-    def _choose(self, run: PositionRange, segment: Segment) -> bool:
+    def _choose(self, positions: PositionRange, segment: Segment) -> bool:
         """Read the first entries of the range that can be read; False if there are none."""
         rows, queue_index = self._rows, self._queue_index
-        removed = queue_index.removed_at(run.level)
+        removed = queue_index.removed_at(positions.level)
         written_to = self._tail.written_to(segment)
         # transient messages of an earlier process are dead
         durable_only = segment.number < self._tail.first_number
         chosen: list[int] = []
         size: i64 = 0
         last: i64 = 0
-        index = first_row_from(rows, run.first)
+        index = first_row_from(rows, positions.first)
         count: i64 = len(rows) // ROW_BYTES
         while index < count and size < FETCH_BYTES and len(chosen) < self._entries_max:
             position = row_position(rows, index)
-            if position > run.last:
+            if position > positions.last:
                 break
             length = row_length(rows, index)
             if row_offset(rows, index) + length > written_to:
                 break
             kind = row_kind(rows, index)
-            alive = position != last and queue_index.level_of(row_priority(rows, index)) == run.level
+            alive = position != last and queue_index.level_of(row_priority(rows, index)) == positions.level
             if alive and not removed.has(position) and not (durable_only and kind != MESSAGE and kind != COPY):
                 chosen.append(int(index))
                 size += length
@@ -588,8 +588,8 @@ class EntryFetch(ReadWaiter, WriteWaiter):
     # -- decoding the entries
 
     def journal_read(self, blocks: list[bytes], error: str) -> None:
-        run, asker, segment = self._run, self._asker, self._segment
-        if run is None or asker is None or segment is None:
+        positions, asker, segment = self._positions, self._asker, self._segment
+        if positions is None or asker is None or segment is None:
             return
         if error:
             self._stop(error)
@@ -601,23 +601,23 @@ class EntryFetch(ReadWaiter, WriteWaiter):
         except StoreError as fault:
             self._stop(str(fault))
             return
-        self._run = None
+        self._positions = None
         self._asker = None
-        if len(entries) >= run.count and (len(entries) > SHORT_RANGE or not self._queue_index.mirrored_on_disk):
+        if len(entries) >= positions.count and (len(entries) > SHORT_RANGE or not self._queue_index.mirrored_on_disk):
             self.forget_rows()
         asker.paged_in(entries)
 
-    def _decode(self, run: PositionRange, segment: Segment, blocks: list[bytes]) -> list[Entry]:
+    def _decode(self, positions: PositionRange, segment: Segment, blocks: list[bytes]) -> list[Entry]:
         entries: list[Entry] = []
         rows = self._rows
         for index, piece in zip(self._wanted, self._piece_of, strict=True):
             offset = row_offset(rows, index)
             base: i64 = self._pieces[piece][0]
-            entries.append(self._decode_one(run, segment, blocks[piece], base, offset, row_position(rows, index)))
+            entries.append(self._decode_one(positions, segment, blocks[piece], base, offset, row_position(rows, index)))
         return entries
 
     def _decode_one(
-        self, run: PositionRange, segment: Segment, block: bytes, base: i64, offset: i64, position: i64
+        self, positions: PositionRange, segment: Segment, block: bytes, base: i64, offset: i64, position: i64
     ) -> Entry:
         queue_index = self._queue_index
         scanner = RecordScanner(block, segment.number, offset, base)
@@ -630,8 +630,8 @@ class EntryFetch(ReadWaiter, WriteWaiter):
         durable = durable_kind and queue_index.durable
         home = current_segment(segment)
         extent = self._extent
-        if extent is None or not extent.covers(home, run.level, durable, position):
-            extent = queue_index.extent_at(home, run.level, durable, position)
+        if extent is None or not extent.covers(home, positions.level, durable, position):
+            extent = queue_index.extent_at(home, positions.level, durable, position)
             self._extent = extent
         if extent is None:
             raise StoreError(f"segment {segment.number} holds position {position}, which no extent counts")
@@ -644,12 +644,12 @@ class EntryFetch(ReadWaiter, WriteWaiter):
 
     def _stop(self, reason: str) -> None:
         asker = self._asker
-        self._run = None
+        self._positions = None
         self._asker = None
         self.forget_rows()
         if asker is not None:
             asker.stop(reason)
 
 
-def range_first(run: PositionRange) -> int:
-    return int(run.first)
+def range_first(positions: PositionRange) -> int:
+    return int(positions.first)

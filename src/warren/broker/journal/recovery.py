@@ -175,6 +175,7 @@ class ExtentRecount:
         self._count_max = max(RANGES_MAX, 2 * self._count)
 
     def run(self) -> None:
+        assert self._count == sum([len(ranges) for ranges in self._ranges.values()]), "every range is counted"
         partly: dict[int, list[tuple[QueueIndex, SegmentExtent]]] = {}
         for queue_id, queue_index in self._journal.queue_indexes.items():
             ranges = self._ranges.get(queue_id, [])

@@ -280,14 +280,14 @@ class DiskContents(IndexedContents):
     def hand_over(self, target: PromotionTarget) -> None:
         self.caught_up()
         self.queue_index.watermark.promoted(self.queue_index.next_position - 1)
-        target.recover(self.runs(), self.queue_index.next_position)
+        target.recover(self.position_ranges(), self.queue_index.next_position)
 
-    def runs(self) -> list[PositionRange]:
+    def position_ranges(self) -> list[PositionRange]:
         """All messages, as ranges of a queue that has none of them in memory."""
-        runs: list[PositionRange] = []
+        ranges: list[PositionRange] = []
         for level, position_index in enumerate(self._durable):
-            runs += merge_position_ranges(position_index, self._transient[level])
-        return runs
+            ranges += merge_position_ranges(position_index, self._transient[level])
+        return ranges
 
     def queue_closed(self) -> None:
         """Nothing to do: all messages are on disk."""

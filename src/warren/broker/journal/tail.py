@@ -84,6 +84,7 @@ class PendingReads:
 
     def end(self, ticket: int) -> ReadWaiter | None:
         """The read is done; the waiter, unless it withdrew."""
+        assert ticket <= self._last_ticket, "the read was asked for"
         read = self._open.pop(ticket, None)
         return None if read is None else read.waiter
 

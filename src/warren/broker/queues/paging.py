@@ -129,7 +129,7 @@ class Paging:
         for entry in self._contents.ready():
             self.forget(entry)
         for paged in self._contents.ranges():
-            self.log.forget_run(paged)
+            self.log.forget_unread(paged)
 
     def write_return(self, entry: Entry) -> None:
         """Log the delivery count of a requeued entry."""

@@ -56,11 +56,13 @@ class StreamArchives:
             del self._read_waiters[ticket]
 
     def written(self, event: ArchiveWritten) -> None:
+        assert event.ticket <= self._last_no, "the write was asked for"
         writer = self._write_waiters.pop(event.ticket, None)
         if writer is not None:
             writer.archive_written()
 
     def read(self, event: ArchiveRead) -> None:
+        assert event.ticket <= self._last_no, "the read was asked for"
         asker = self._read_waiters.pop(event.ticket, None)
         if asker is not None:
             asker.archive_read(event.data, event.error)
@@ -109,7 +111,7 @@ class MemoryLog(QueueLog):
     def forget(self, entry: Entry) -> None:
         return
 
-    def forget_run(self, run: PositionRange) -> None:
+    def forget_unread(self, positions: PositionRange) -> None:
         return
 
     def returned(self, entry: Entry) -> None:
@@ -118,7 +120,7 @@ class MemoryLog(QueueLog):
     def mark_delivered(self, entry: Entry) -> bool:
         return True
 
-    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
+    def fetch(self, positions: PositionRange, asker: FetchWaiter, entries_max: i64) -> None:
         return
 
     def cancel_fetch(self) -> None:

@@ -54,6 +54,7 @@ class ConsumerGroup:
         return self.active is not None and self.active is not self.chosen()
 
     def join(self, consumer: ConsumerPort) -> None:
+        assert consumer not in self._members, "a consumer joins once"
         self._members.append(consumer)
         self._members.sort(key=member_name)
 

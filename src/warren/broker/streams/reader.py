@@ -78,6 +78,7 @@ class ArchiveBlock(ArchiveReadWaiter):
         return not self._awaited
 
     def archive_read(self, data: bytes, error: str) -> None:
+        assert self._awaited, "a read has one answer"
         self._awaited = False
         self.data = data
         self.error = error

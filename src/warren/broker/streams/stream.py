@@ -241,13 +241,13 @@ class Stream(LocalQueue, FlushWaiter):
 
     # -- recovery
 
-    def recover(self, runs: list[PositionRange], next_position: i64) -> None:
+    def recover(self, ranges: list[PositionRange], next_position: i64) -> None:
         """The journal's ranges after a restart; called before anything else."""
         if self._stopped_because:
             return
         self._next_position = max(self._next_position, next_position)
         self._committed = offset_of(self._next_position)
-        damage = self._tail_recovery.begin(runs, self._committed, self._log)
+        damage = self._tail_recovery.begin(ranges, self._committed, self._log)
         if damage:
             self.stop(damage)
         else:

@@ -160,14 +160,14 @@ class TailRecovery:
         """Whether the tail is incomplete."""
         return len(self._unread) > 0
 
-    def begin(self, runs: list[PositionRange], end: i64, log: QueueLog) -> str:
+    def begin(self, ranges: list[PositionRange], end: i64, log: QueueLog) -> str:
         """Begin with the journal's ranges and the end of the stream; the damage, if offsets are missing."""
         self._end = end
-        for run in runs:
-            if offset_of(run.last) < self._catalog.end():
-                log.forget_run(run)
+        for positions in ranges:
+            if offset_of(positions.last) < self._catalog.end():
+                log.forget_unread(positions)
             else:
-                self._unread.append(run)
+                self._unread.append(positions)
         return "" if self._unread else self._describe_gap(end)
 
     def add(self, entry: Entry) -> None:
@@ -199,11 +199,11 @@ class TailRecovery:
                 return gap
             self._turn.held_bytes += len(entry.message.content)
             self._tail.add(entry)
-        run = self._unread[0]
-        run.first = entries[-1].position + 1
-        run.count -= len(entries)
+        positions = self._unread[0]
+        positions.first = entries[-1].position + 1
+        positions.count -= len(entries)
         # its last positions may be removed
-        if run.count == 0:
+        if positions.count == 0:
             self._unread.pop(0)
         return "" if self._unread else self._all_read(log)
 

@@ -1,8 +1,8 @@
 """Replica contents in a journal on a `PlainDisk`, without a broker: turns end, batches are written, reads are answered.
 
-The disk answers when the world goes on, so a test can act in between. A restart finds what was written.
+The disk answers when the test says so, so a test can act in between. A restart finds all written files.
 
-Not here: what a replica should have (the tests).
+Not here: the expected contents of a replica (the tests).
 """
 
 from dataclasses import dataclass
@@ -187,17 +187,17 @@ class ContentsWorld:
             assert segment.live_bytes == sum(one.cost_bytes for one in segment_extents)
 
     def read(self, spans: list[PositionSpan], size_bytes: int = 1000, count: int = ANY_COUNT) -> list[BackfillMessage]:
-        newcomer = JoiningMirror()
-        reader = self.copy.read(spans, newcomer)
+        mirror = JoiningMirror()
+        reader = self.copy.read(spans, mirror)
         for _round in range(ROUNDS_MAX):
-            if newcomer.over:
-                return newcomer.taken
-            before = len(newcomer.taken)
+            if mirror.over:
+                return mirror.taken
+            before = len(mirror.taken)
             reader.more(size_bytes, count)
             self.go_on()
-            assert len(newcomer.taken) <= before + count
-            assert newcomer.damage == ""
-        raise AssertionError("the past is never over")
+            assert len(mirror.taken) <= before + count
+            assert mirror.damage == ""
+        raise AssertionError("the backfill never ends")
 
     def queue(self, settings: QueueSettings | None = None) -> Queue:
         """A queue promoted from the replica."""

@@ -97,7 +97,7 @@ def get(client: Client, queue: str) -> tuple[int, bytes]:
 
 def drain(client: Client, queue: str) -> list[bytes]:
     """Every message of a queue, acked."""
-    bodies = []
+    bodies: list[bytes] = []
     while True:
         client.say(BasicGet(queue=queue))
         (heard,) = client.heard()
@@ -158,7 +158,7 @@ class Recovered:
         arguments = self._arguments.get(name, {})
         settings = queue_settings(arguments)
         queue = Queue("/", name, True, False, False, arguments, 0, settings, self.turn, IdleKeeper(), queue_index)
-        queue.recover(queue_index.runs(), queue_index.next_position)
+        queue.recover(queue_index.position_ranges(), queue_index.next_position)
         found: list[Entry] = []
         try:
             while queue.ready_count() > 0:

@@ -147,7 +147,7 @@ def test_every_flipped_bit_and_every_cut_of_a_checkpoint_is_refused() -> None:
         decode_checkpoint(data + b"\x00")
 
 
-def test_a_refusal_says_what_is_wrong() -> None:
+def test_a_refusal_names_the_damage() -> None:
     data = encode_checkpoint(state_of())
     with pytest.raises(StoreError, match=r"not a checkpoint"):
         decode_checkpoint(b"x" + data[1:])

@@ -127,7 +127,7 @@ def test_a_late_read_leaves_out_removed_messages() -> None:
     assert [heard.body for heard in client.heard() if heard.header] == [b"after"]
 
 
-def test_a_queue_that_is_deleted_while_it_reads_is_not_told() -> None:
+def test_a_queue_deleted_during_a_read_gets_no_answer() -> None:
     core, client = with_messages_on_disk()
     client.consume("q")
     client.say(QueueDelete(queue="q"))

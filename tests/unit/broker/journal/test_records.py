@@ -104,7 +104,7 @@ def test_a_message_comes_back_as_it_was_written(message: Message) -> None:
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_priority_and_persistence_are_what_the_reader_says(persistent: bool) -> None:
+def test_priority_and_persistence_come_from_the_record(persistent: bool) -> None:
     scanner = RecordScanner(SAMPLE, SEGMENT, 0)
     assert scanner.next()
     message = payloads.decode_message(scanner.payload(), 9, persistent)

@@ -24,7 +24,7 @@ def positions(rows: bytes) -> list[int]:
 SAMPLE = rows_with((12, 1), (-3, 5), (12, 2), (90, 7), (-3, 6))
 
 
-def test_a_row_says_what_was_added() -> None:
+def test_a_row_has_the_added_fields() -> None:
     kept = SegmentIndex()
     kept.add(1, 1, 64, 100, 16, 0, 1)
     kept.add(1, 1 << 40, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, 255, 4)
@@ -74,7 +74,7 @@ def test_the_first_row_from_a_position_is_found() -> None:
     assert segment_index.first_row_from(b"", 1) == 0
 
 
-def test_the_file_holds_what_was_in_memory() -> None:
+def test_the_file_has_the_rows_that_were_in_memory() -> None:
     data = SAMPLE.encode(NUMBER)
     segment_index.check_index(data, NUMBER)
     assert segment_index.queue_ids(data) == [-3, 12, 90]

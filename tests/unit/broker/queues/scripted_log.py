@@ -1,6 +1,6 @@
 """A journal in memory for one queue: it stores, removes and reads entries, and answers when the test says so.
 
-It asserts what a journal relies on: no entry is removed twice or through a wrong extent, and there is one fetch at a
+It asserts the invariants of a journal: no entry is removed twice or through a wrong extent, and there is one fetch at a
 time.
 """
 
@@ -73,10 +73,10 @@ class ScriptedLog(QueueLog):
         assert entry.extent is stored.extent
         self._remove(stored)
 
-    def forget_run(self, run: PositionRange) -> None:
+    def forget_unread(self, positions: PositionRange) -> None:
         assert self.fetching is None
-        gone = self._of(run)
-        assert len(gone) == run.count
+        gone = self._of(positions)
+        assert len(gone) == positions.count
         for stored in gone:
             del self.stored[stored.position]
             self._remove(stored)
@@ -91,11 +91,11 @@ class ScriptedLog(QueueLog):
         self.delivery_marks.append(int(entry.position))
         return self.deliverable_to is None or entry.position <= self.deliverable_to
 
-    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: int) -> None:
+    def fetch(self, positions: PositionRange, asker: FetchWaiter, entries_max: int) -> None:
         assert self.fetching is None
-        assert run.count > 0
+        assert positions.count > 0
         self.fetches += 1
-        self.fetching = run
+        self.fetching = positions
         self.entries_max = entries_max
         self._fetcher = asker
         if self.prompt:
@@ -114,11 +114,11 @@ class ScriptedLog(QueueLog):
 
     def answer(self) -> list[int]:
         """Answer the fetch with a batch at most, and return the positions."""
-        run, asker = self.fetching, self._fetcher
-        assert run is not None
+        positions, asker = self.fetching, self._fetcher
+        assert positions is not None
         assert asker is not None
         self.fetching = None
-        entries = [self._read(stored) for stored in self._of(run)[: min(self.batch_entries, self.entries_max)]]
+        entries = [self._read(stored) for stored in self._of(positions)[: min(self.batch_entries, self.entries_max)]]
         asker.paged_in(entries)
         return [int(entry.position) for entry in entries]
 
@@ -134,16 +134,16 @@ class ScriptedLog(QueueLog):
         assert self.asker is not None
         self.asker.delivery_allowed()
 
-    def runs(self) -> list[PositionRange]:
+    def position_ranges(self) -> list[PositionRange]:
         """The durable entries, as a queue finds them after a restart."""
-        runs: dict[int, PositionRange] = {}
+        ranges: dict[int, PositionRange] = {}
         for stored in self.stored.values():
             if stored.extent.durable:
                 extent = stored.extent
-                run = runs.setdefault(id(extent), PositionRange(extent.segment, extent.level, stored.position))
-                run.add(stored.position, stored.message.body_bytes)
-                run.deadlines = extent.deadlines
-        return list(runs.values())
+                positions = ranges.setdefault(id(extent), PositionRange(extent.segment, extent.level, stored.position))
+                positions.add(stored.position, stored.message.body_bytes)
+                positions.deadlines = extent.deadlines
+        return list(ranges.values())
 
     def restart(self) -> "ScriptedLog":
         """The log of the same disk after a restart of the node."""
@@ -163,13 +163,13 @@ class ScriptedLog(QueueLog):
         segments = {id(extent.segment): extent.segment for extent in self._extents.values()}
         return sum(int(segment.live_count) for segment in segments.values())
 
-    def _of(self, run: PositionRange) -> list[Stored]:
+    def _of(self, positions: PositionRange) -> list[Stored]:
         found = [
             stored
             for stored in self.stored.values()
-            if stored.extent.segment is run.segment
-            and stored.level == run.level
-            and run.first <= stored.position <= run.last
+            if stored.extent.segment is positions.segment
+            and stored.level == positions.level
+            and positions.first <= stored.position <= positions.last
         ]
         return sorted(found, key=lambda stored: stored.position)
 

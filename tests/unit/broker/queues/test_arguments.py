@@ -78,7 +78,7 @@ def invalid(name: str, reason: str) -> str:
         {"x-unknown": None, "x-cancel-on-ha-failover": True, "alternate-exchange": 1},
     ],
 )
-def test_what_rabbitmq_accepts_is_accepted(arguments: Table) -> None:
+def test_arguments_that_rabbitmq_accepts_are_accepted(arguments: Table) -> None:
     validate_arguments("q", "/", arguments)
 
 
@@ -274,7 +274,7 @@ def test_every_argument_a_type_knows_is_checked() -> None:
     assert set(CLASSIC_ARGUMENTS) | set(QUORUM_ARGUMENTS) <= checked
 
 
-def test_settings_are_what_the_arguments_say() -> None:
+def test_settings_have_the_values_of_the_arguments() -> None:
     settings = queue_settings(
         {
             "x-message-ttl": 1,

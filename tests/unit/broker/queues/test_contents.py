@@ -79,7 +79,7 @@ def test_entries_requeued_in_any_grouping_come_out_in_their_first_order() -> Non
     assert world.take_all() == ["2", "3", "4", "5", "6", "7"]
 
 
-def test_a_purge_takes_what_is_ready_and_leaves_what_is_unacked() -> None:
+def test_a_purge_removes_ready_messages_and_no_unacked_ones() -> None:
     world = World()
     world.publish("1", "2", "3")
     entry = world.queue.get(False)

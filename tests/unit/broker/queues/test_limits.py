@@ -100,7 +100,7 @@ def test_a_message_refused_plainly_is_not_dead_lettered() -> None:
     assert world.dead() == []
 
 
-def test_a_size_refuses_what_would_not_fit() -> None:
+def test_a_size_limit_rejects_messages_that_do_not_fit() -> None:
     world = World({"x-max-length-bytes": 10, "x-overflow": "reject-publish"})
     assert world.publish("123456", "12345", "1234") == [SETTLED, REJECTED, SETTLED]
 

@@ -1,4 +1,4 @@
-"""What a queue writes to its log, and when it removes entries from the log."""
+"""The entries that a queue writes to its log, and when it removes them."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from warren.wire.field_tables import Table
 LAZY: Table = {"x-queue-mode": "lazy"}
 DLX: Table = {"x-dead-letter-exchange": "dlx"}
 COST_BYTES = 257
-"""What a message of one octet holds in memory."""
+"""The memory of a message of one octet."""
 
 
 def world_of(arguments: Table | None = None, durable: bool = True, prompt: bool = False) -> tuple[World, ScriptedLog]:

@@ -21,7 +21,7 @@ def test_after_a_restart_everything_is_on_disk() -> None:
         world.publish(f"{number}", priority=number % 3, persistent=True)
     found = log.restart()
     after = World({"x-max-priority": 2}, log=found)
-    after.queue.recover(found.runs(), 20)
+    after.queue.recover(found.position_ranges(), 20)
     after.queue.check()
     assert (after.queue.ready_count(), after.queue.ready_bytes(), after.turn.held_bytes) == (9, 9, 0)
     after.publish("9", priority=2, persistent=True)
@@ -35,7 +35,7 @@ def test_deadlines_survive_a_restart() -> None:
     world.publish("1", expiration_ms=5, persistent=True)
     found = log.restart()
     after = World(DLX, log=found)
-    after.queue.recover(found.runs(), 2)
+    after.queue.recover(found.position_ranges(), 2)
     found.prompt = True
     after.end_turn()
     after.pass_ms(5)
@@ -52,7 +52,7 @@ def test_delivery_counts_survive_a_restart() -> None:
     found = log.restart()
     found.prompt = True
     after = World(limited, log=found)
-    after.queue.recover(found.runs(), 2)
+    after.queue.recover(found.position_ranges(), 2)
     assert after.queue.can_get()
     again = after.queue.get(False)
     assert again is not None
@@ -64,10 +64,10 @@ def test_estimated_bytes_are_corrected_when_all_is_read() -> None:
     world, log = world_of()
     world.publish("123", "4", persistent=True)
     found = log.restart()
-    runs = found.runs()
-    runs[0].body_bytes = 11
+    ranges = found.position_ranges()
+    ranges[0].body_bytes = 11
     after = World(log=found)
-    after.queue.recover(runs, 3)
+    after.queue.recover(ranges, 3)
     assert after.queue.ready_bytes() == 11
     found.prompt = True
     assert after.queue.can_get()
@@ -82,10 +82,10 @@ def test_counters_that_contradict_the_disk_fail_the_check() -> None:
     world, log = world_of()
     world.publish("1", "2", persistent=True)
     found = log.restart()
-    runs = found.runs()
+    ranges = found.position_ranges()
     after = World(log=found)
-    after.queue.recover(runs, 3)
-    runs[0].count = 1
+    after.queue.recover(ranges, 3)
+    ranges[0].count = 1
     with pytest.raises(InvariantBroken):
         after.queue.check()
 
@@ -94,9 +94,9 @@ def test_ranges_out_of_order_fail_the_check() -> None:
     world, log = world_of()
     world.publish(*"12345", persistent=True)
     found = log.restart()
-    runs = found.runs()
+    ranges = found.position_ranges()
     after = World(log=found)
-    after.queue.recover(runs, 6)
-    runs[1].first = runs[0].first
+    after.queue.recover(ranges, 6)
+    ranges[1].first = ranges[0].first
     with pytest.raises(InvariantBroken):
         after.queue.check()

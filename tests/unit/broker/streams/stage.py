@@ -97,7 +97,7 @@ class PretendReader(ConsumerPort):
         self.was_cancelled = True
 
     def offsets(self) -> list[int]:
-        return [message.headers()["x-stream-offset"] for message in self.messages]
+        return [integer(message.headers()["x-stream-offset"]) for message in self.messages]
 
     def bodies(self) -> list[bytes]:
         return [message.body() for message in self.messages]
@@ -115,7 +115,7 @@ class Stage:
         catalog = self.archive.catalog(int(settings.segment_bytes))
         self.stream = Stream("/", "s", {}, settings, self.turn, self.log, self.archive, catalog)
         if log is not None:
-            self.stream.recover(log.runs(), max(log.positions(), default=0) + 1)
+            self.stream.recover(log.position_ranges(), max(log.positions(), default=0) + 1)
             self.settle()
 
     def publish(self, *bodies: bytes, headers: Any = None, key: str = "k") -> None:
@@ -129,7 +129,7 @@ class Stage:
                 queue.drain()
 
     def flush(self) -> None:
-        """End the turn, flush its batch, and run what follows."""
+        """End the turn, flush its batch, and run the turns that follow."""
         self.end_turn()
         waiters, self.turn.flush_waiters = self.turn.flush_waiters, []
         for waiter in waiters:
@@ -164,6 +164,11 @@ class Stage:
 
     def restarted(self, **limits: int) -> "Stage":
         return Stage(PretendArchive(self.archive.segments), self.log.restart(), **limits)
+
+
+def integer(value: object) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def numbered(number: int, size: int = 1000) -> bytes:

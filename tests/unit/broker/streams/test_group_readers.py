@@ -50,7 +50,7 @@ def test_the_first_member_gives_way_to_the_chosen_one_once_it_has_acked_everythi
     assert stage.stream.consumers() == [(early, True), (late, False)]
 
 
-def test_a_member_that_is_gone_is_followed_behind_what_it_acked_without_a_gap() -> None:
+def test_the_successor_of_a_lost_member_continues_after_its_acks_without_a_gap() -> None:
     stage = Stage()
     stage.fill(6)
     first, second = join(stage, "a"), join(stage, "b")
@@ -150,7 +150,7 @@ def test_members_wait_while_the_journal_is_read_after_a_restart() -> None:
     assert join(again, "b").offsets() == [2, 3]
 
 
-def test_a_stream_that_ends_tells_every_member() -> None:
+def test_every_member_is_cancelled_when_the_stream_ends() -> None:
     stage = Stage()
     members = [join(stage, "a"), join(stage, "b")]
     stage.stream.close()

@@ -69,7 +69,7 @@ def test_the_unacked_messages_of_a_gone_member_go_to_another() -> None:
     assert name_of(group.activate()) == "c"
 
 
-def test_members_of_one_name_are_told_apart_by_when_they_came() -> None:
+def test_members_of_one_name_are_distinguished_by_their_arrival() -> None:
     group = ConsumerGroup("g", 1)
     first, second = member("a"), member("a")
     group.join(first)

@@ -63,7 +63,7 @@ class PartitionedConsumer:
 
     def answer_if_attached(self) -> None:
         """Answer the client once no part waits for its partition."""
-        if not self._answer.done and all(not part.asks() for part in self._parts):
+        if not self._answer.done and all(not part.awaits_answer() for part in self._parts):
             self._answer.counted(0, 0)
 
     def start(self) -> None:
@@ -145,11 +145,12 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
     def _queue(self) -> QueuePort | None:
         return self._partitioned_consumer.stream.partition(self._name)
 
-    def asks(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Whether the partition has not answered yet."""
         return self._answer is not None
 
     def attach(self) -> None:
+        assert self._consumer is None, "it is attached once"
         queue = self._queue()
         if queue is None or self._ended:
             return
@@ -172,7 +173,7 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
         """The arguments for the partition. A part that was attached before resumes behind its last delivery."""
         last = self._last
         if last:
-            self._resume_point.told(decode_properties(last, 0, len(last)).headers or {})
+            self._resume_point.headers_received(decode_properties(last, 0, len(last)).headers or {})
         return self._resume_point.arguments()
 
     def flush(self) -> None:
@@ -239,9 +240,9 @@ class PartitionConsumer(OutputPort, PartitionConsumerListener):
             queue.limit(consumer)
 
     def leave(self) -> None:
-        self.asked_to_leave(None)
+        self.detach(None)
 
-    def asked_to_leave(self, asker: OutputPort | None) -> QueueAnswer | None:
+    def detach(self, asker: OutputPort | None) -> QueueAnswer | None:
         """Detach the part; the partition's answer, if `asker` is to be told when it is done."""
         self._ended = True
         consumer, queue, answer = self._consumer, self._queue(), self._answer
@@ -267,7 +268,7 @@ class PartitionedCancel(OutputPort):
 
     def begin(self, parts: list[PartitionConsumer]) -> None:
         for part in parts:
-            answer = part.asked_to_leave(self)
+            answer = part.detach(self)
             if answer is not None:
                 self._awaited.append(answer)
         self.go_on()
@@ -330,7 +331,7 @@ class PartitionedStream(RemoteQueuePort):
         if answer.question == CONSUME and answer.consumer is not None:
             self.remove_consumer(answer.consumer)
 
-    def told(self, question: i64, ready: i64, consumers: i64) -> None:
+    def counts_received(self, question: i64, ready: i64, consumers: i64) -> None:
         self._ready = ready
         self._consumers = consumers
 
@@ -463,5 +464,5 @@ class PartitionedCount(OutputPort):
         partitions = self._stream.partitions()
         ready = sum([queue.ready_count() for queue in partitions])
         consumers = max([queue.consumer_count() for queue in partitions], default=0)
-        self._stream.told(COUNT, ready, consumers)
+        self._stream.counts_received(COUNT, ready, consumers)
         self._answer.counted(ready, consumers)
