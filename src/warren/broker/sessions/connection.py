@@ -88,6 +88,7 @@ class ConnectionTimer(TimerTarget):
         if not self._beating:
             connection.time_out()
             return
+        assert self.heartbeat_ms > 0, "without heartbeats there is no timer"
         now_ms = connection.turn.now_ms
         silent_ms: i64 = now_ms - self.received_at_ms
         if silent_ms > 2 * self.heartbeat_ms and connection.reading:

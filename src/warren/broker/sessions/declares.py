@@ -96,6 +96,7 @@ class PendingDeclare(TransactionWaiter):
         connection.await_answer()
 
     def committed(self) -> None:
+        assert not self.refusal, "a transaction has one outcome"
         self.granted = True
         self._resume_input()
         connection = self._channel.connection

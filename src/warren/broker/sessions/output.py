@@ -35,7 +35,7 @@ SEPARATE_CHUNK_BYTES: Final[i64] = 262_144
 
 @final
 class OutputBuffer:
-    """The bytes of one turn, in order."""
+    """The bytes of one turn, in order. Between turns it holds no large buffer."""
 
     def __init__(self) -> None:
         self.writer: BytesWriter = BytesWriter()

@@ -339,7 +339,6 @@ def _publish_routed(channel: Channel, cached: CachedPublish, message: Message, e
     """Publish a message whose queues are not cached or have copies. CC and BCC add routing keys."""
     exchange, counter = cached.exchange, cached.counter
     assert exchange is not None
-    assert counter is not None
     route = cached.copied
     if route is None or extra_keys:
         keys = [cached.envelope.routing_key]

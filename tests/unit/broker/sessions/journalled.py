@@ -160,10 +160,10 @@ class Log(QueueLog):
     def read(self) -> None:
         """Answer a fetch."""
         assert self._wanted is not None, "the queue has asked for nothing"
-        run, asker = self._wanted
+        positions, asker = self._wanted
         self._wanted = None
         entries: list[Entry] = []
-        for position in range(int(run.first), int(run.last) + 1):
+        for position in range(int(positions.first), int(positions.last) + 1):
             message, extent = self._stored[position]
             entry = Entry(message, position, 0)
             entry.extent = extent
@@ -183,8 +183,8 @@ class Log(QueueLog):
     def forget(self, entry: Entry) -> None:
         del self._stored[int(entry.position)]
 
-    def forget_run(self, run: PositionRange) -> None:
-        for position in range(int(run.first), int(run.last) + 1):
+    def forget_unread(self, positions: PositionRange) -> None:
+        for position in range(int(positions.first), int(positions.last) + 1):
             del self._stored[position]
 
     def returned(self, entry: Entry) -> None:
@@ -193,8 +193,8 @@ class Log(QueueLog):
     def mark_delivered(self, entry: Entry) -> bool:
         return True
 
-    def fetch(self, run: PositionRange, asker: FetchWaiter, entries_max: int) -> None:
-        self._wanted = (run, asker)
+    def fetch(self, positions: PositionRange, asker: FetchWaiter, entries_max: int) -> None:
+        self._wanted = (positions, asker)
 
     def cancel_fetch(self) -> None:
         self._wanted = None

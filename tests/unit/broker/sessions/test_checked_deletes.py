@@ -59,7 +59,7 @@ def flushed(core: DeferredCore) -> None:
         core.flush()
 
 
-def test_what_comes_meanwhile_is_refused_if_the_queue_goes(
+def test_publishes_during_the_delete_are_refused_if_the_queue_is_deleted(
     core: DeferredCore, client: Client, publisher: Client
 ) -> None:
     core.grant()
@@ -69,7 +69,7 @@ def test_what_comes_meanwhile_is_refused_if_the_queue_goes(
     assert core.held_bytes() == 0
 
 
-def test_what_comes_meanwhile_is_there_if_the_queue_stays(
+def test_publishes_during_the_delete_are_enqueued_if_the_queue_stays(
     core: DeferredCore, client: Client, publisher: Client
 ) -> None:
     core.outdate()
@@ -83,7 +83,7 @@ def test_what_comes_meanwhile_is_there_if_the_queue_stays(
     assert publisher.methods() == [BasicAck(3)]
 
 
-def test_who_does_not_wait_for_confirms_loses_nothing_if_the_queue_stays(core: DeferredCore, client: Client) -> None:
+def test_publishes_without_confirms_are_enqueued_if_the_queue_stays(core: DeferredCore, client: Client) -> None:
     core.client().publish("q", b"1")
     core.outdate()
     assert core.vhost.topology.queues["q"].ready_count() == 1

@@ -1,6 +1,6 @@
 """tx.commit-ok is sent when the changes of the commit are on disk.
 
-Not here: what a transaction does otherwise (`test_transactions`).
+Not here: other properties of transactions (`test_transactions`).
 """
 
 import pytest
@@ -43,7 +43,7 @@ def test_a_commit_of_a_persistent_publish_is_answered_when_it_is_on_disk(
     ],
     ids=repr,
 )
-def test_a_commit_waits_for_what_it_takes_off_the_disk(
+def test_a_commit_waits_for_the_removal_of_acked_messages_on_disk(
     journalled: JournalledCore, client: Client, said: Method, waits: bool
 ) -> None:
     client.say(BasicGet(queue="durable"), said)

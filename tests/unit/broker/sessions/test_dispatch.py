@@ -29,7 +29,7 @@ def of_channels() -> set[str]:
     return {name for name in NAMES.values() if not name.startswith("connection.")}
 
 
-def test_the_registry_names_what_it_reads() -> None:
+def test_the_registry_names_every_method_it_reads() -> None:
     assert NAMES.keys() == READERS.keys()
     assert len(set(NAMES.values())) == len(NAMES)
 
@@ -50,7 +50,7 @@ def read_from_zeros(number: int) -> Method:
 
 
 @pytest.mark.parametrize("name", sorted(OF_THE_SERVER - {"channel.close-ok"}))
-def test_what_only_a_server_says_is_refused_from_a_client(name: str) -> None:
+def test_methods_of_a_server_are_refused_from_a_client(name: str) -> None:
     core = Core()
     client = core.client()
     (number,) = [number for number, known in NAMES.items() if known == name]

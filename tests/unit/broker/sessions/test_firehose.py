@@ -54,7 +54,7 @@ def test_a_publish_and_a_get_are_copied(traced: Traced) -> None:
     }
 
 
-def test_a_copy_has_nothing_of_the_message_but_its_body_and_its_story(traced: Traced) -> None:
+def test_a_trace_has_the_body_of_the_message_and_headers_of_its_own(traced: Traced) -> None:
     properties = Properties(content_type="text/plain", delivery_mode=2, priority=4, expiration="5", headers={"h": 1})
     traced.client.read(published("q", b"m", properties=properties))
     (copy,) = traced.listener.heard()
@@ -130,7 +130,7 @@ def test_every_key_is_named_and_every_queue(traced: Traced) -> None:
     assert headers["routed_queues"] == ["also", "q"]
 
 
-def test_what_finds_no_queue_is_copied_as_well(traced: Traced) -> None:
+def test_unroutable_messages_are_traced_too(traced: Traced) -> None:
     traced.client.publish("nowhere", b"m", exchange="amq.direct")
     assert traced.headers()[0]["routed_queues"] == []
 

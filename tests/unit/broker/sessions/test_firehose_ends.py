@@ -26,7 +26,7 @@ def traced() -> Traced:
     return Traced()
 
 
-def test_an_ack_is_copied_with_what_the_delivery_said(traced: Traced) -> None:
+def test_an_ack_is_traced_with_the_fields_of_its_delivery(traced: Traced) -> None:
     traced.client.consume("q")
     traced.client.read(published("q", b"m", properties=Properties(message_id="1")))
     _published, delivered_copy = traced.listener.heard()
@@ -56,7 +56,7 @@ def test_a_wrong_tag_is_refused_as_ever(traced: Traced) -> None:
     assert traced.traces() == []
 
 
-def test_what_is_got_is_acked_too(traced: Traced) -> None:
+def test_an_ack_of_a_get_is_traced_too(traced: Traced) -> None:
     traced.client.publish("q", b"m")
     traced.client.say(BasicGet(queue="q"), BasicAck(delivery_tag=1))
     assert traced.traces() == [("publish.", b"m"), ("deliver.q", b"m"), ("ack.q", b"m")]
@@ -81,7 +81,7 @@ def refusals(traced: Traced) -> list[ReceivedMethod]:
     return [one for one in traced.listener.heard() if key_of(one).startswith("reject.")]
 
 
-def test_what_a_client_leaves_behind_is_neither_acked_nor_refused(traced: Traced) -> None:
+def test_unacked_deliveries_of_a_lost_client_are_neither_traced_as_acked_nor_as_rejected(traced: Traced) -> None:
     traced.client.consume("q")
     traced.client.publish("q", b"m")
     traced.listener.heard()
@@ -89,7 +89,7 @@ def test_what_a_client_leaves_behind_is_neither_acked_nor_refused(traced: Traced
     assert traced.traces() == []
 
 
-def test_what_a_transaction_settles_is_copied_when_it_is_committed(traced: Traced) -> None:
+def test_acks_of_a_transaction_are_traced_at_its_commit(traced: Traced) -> None:
     traced.client.publish("q", b"1", b"2")
     traced.client.say(TxSelect(), BasicGet(queue="q"), BasicGet(queue="q"))
     traced.listener.heard()
@@ -143,7 +143,7 @@ def test_a_dead_letter_that_goes_round_goes_nowhere() -> None:
     assert told == [[]]
 
 
-def test_what_dies_in_a_queue_without_a_dead_letter_exchange_is_not_copied(traced: Traced) -> None:
+def test_messages_dropped_without_a_dead_letter_exchange_are_not_traced(traced: Traced) -> None:
     traced.client.declare("short", {"x-message-ttl": 5})
     traced.client.publish("short", b"m")
     traced.core.pass_ms(10)
@@ -169,7 +169,7 @@ def test_acks_of_a_streams_readers_are_not_copied(traced: Traced) -> None:
 
 
 @pytest.mark.parametrize("argument", ["x-stream-chunks", "x-stream-probe"])
-def test_what_a_reader_is_given_instead_of_messages_is_not_copied(traced: Traced, argument: str) -> None:
+def test_chunks_and_probes_of_stream_readers_are_not_traced(traced: Traced, argument: str) -> None:
     traced.client.declare("s", {"x-queue-type": "stream"}, durable=True)
     traced.client.publish("s", b"m")
     traced.core.settle()
@@ -185,7 +185,7 @@ def test_what_a_reader_is_given_instead_of_messages_is_not_copied(traced: Traced
     assert traced.traces() == [("publish.", b"m"), ("publish.", b"n")]
 
 
-def test_who_listens_to_one_direction_hears_nothing_else() -> None:
+def test_a_binding_to_one_direction_gets_no_other_traces() -> None:
     traced = Traced()
     traced.client.declare("one direction")
     traced.client.bind("one direction", TRACE, "deliver.#")

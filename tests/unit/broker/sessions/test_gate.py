@@ -128,7 +128,9 @@ def test_without_a_disk_nothing_waits() -> None:
 # -- output behind them
 
 
-def test_what_follows_keeps_its_place_and_leaves_in_one_write(journalled: JournalledCore, client: Client) -> None:
+def test_output_behind_a_gate_stays_in_order_and_leaves_in_one_write(
+    journalled: JournalledCore, client: Client
+) -> None:
     client.say(BasicGet(queue="passing"), GATED, BasicGet(queue="passing"))
     client.say(BasicGet(queue="passing"))
     assert client.heard() == []
@@ -137,7 +139,7 @@ def test_what_follows_keeps_its_place_and_leaves_in_one_write(journalled: Journa
     assert len(sent_to(client, effects)) == 1
 
 
-def test_what_was_written_between_two_gates_leaves_with_the_first(journalled: JournalledCore, client: Client) -> None:
+def test_output_between_two_gates_leaves_with_the_first(journalled: JournalledCore, client: Client) -> None:
     client.say(GATED)
     client.say(BasicGet(queue="passing"))
     client.say(GATED)
@@ -185,7 +187,7 @@ def test_another_consumer_is_served_meanwhile(journalled: JournalledCore, client
     assert other.bodies() == [b"1", b"2"]
 
 
-def test_what_waits_counts_as_held(journalled: JournalledCore, client: Client) -> None:
+def test_output_behind_a_gate_counts_as_held(journalled: JournalledCore, client: Client) -> None:
     before = journalled.held_bytes()
     client.say(GATED)
     client.say(BasicGet(queue="passing"))
@@ -247,7 +249,7 @@ def test_a_client_that_leaves_in_order_is_answered_in_order(journalled: Journall
     assert client.names() == ["queue.declare-ok", "connection.close-ok"]
 
 
-def test_a_socket_is_closed_once_and_after_what_waits(journalled: JournalledCore, client: Client) -> None:
+def test_a_socket_is_closed_once_and_after_its_gated_output(journalled: JournalledCore, client: Client) -> None:
     client.read(spoken(GATED) + b"\x07" + bytes(6) + b"\xce")
     client.say(ConnectionCloseOk(), channel=0)
     journalled.pass_ms(60_000)
@@ -257,7 +259,7 @@ def test_a_socket_is_closed_once_and_after_what_waits(journalled: JournalledCore
     assert client.names() == ["queue.declare-ok", "connection.close"]
 
 
-def test_what_waited_for_a_client_that_is_gone_is_dropped(journalled: JournalledCore, client: Client) -> None:
+def test_gated_output_of_a_lost_client_is_dropped(journalled: JournalledCore, client: Client) -> None:
     before = journalled.held_bytes()
     client.say(GATED)
     client.say(GATED)

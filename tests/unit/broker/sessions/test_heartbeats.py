@@ -136,6 +136,7 @@ def test_a_blocked_publisher_is_not_silent_by_its_own_will(core: Core) -> None:
     core.pass_ms(10 * HEARTBEAT_MS)
     assert core.closed == []
     core.turn(MemoryMeasured(10, 10_000))
+    core.settle()
     assert core.unread == set()
     core.pass_ms(2 * HEARTBEAT_MS)
     assert core.closed == []

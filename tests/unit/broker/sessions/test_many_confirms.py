@@ -12,7 +12,7 @@ FEW, MANY = 500, 20_000
 MEASURED = 200
 
 
-def seconds_to_tell(waiting: int) -> float:
+def seconds_to_confirm(waiting: int) -> float:
     """The time to send some confirms one by one, while `waiting` publishes alternate between two queues."""
     nodes = Together("here", "there")
     for name in ("a", "b"):
@@ -34,7 +34,7 @@ def seconds_to_tell(waiting: int) -> float:
 
 
 def test_sending_a_confirm_takes_as_long_whether_few_others_wait_or_many() -> None:
-    few_s = min(seconds_to_tell(FEW) for _ in range(3))
-    many_s = min(seconds_to_tell(MANY) for _ in range(3))
+    few_s = min(seconds_to_confirm(FEW) for _ in range(3))
+    many_s = min(seconds_to_confirm(MANY) for _ in range(3))
     # a scan of all of them would take forty times as long
     assert many_s < 8 * few_s

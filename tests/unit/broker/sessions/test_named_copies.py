@@ -58,7 +58,7 @@ def test_a_copy_has_its_own_life(core: Core, client: Client) -> None:
     assert counts(core) == [1, 3]
 
 
-def test_what_was_there_before_the_copy_is_not_copied(core: Core, client: Client) -> None:
+def test_messages_from_before_the_copy_was_declared_are_not_copied(core: Core, client: Client) -> None:
     client.publish("orders", b"1")
     client.declare("late", {"x-copy-from": "orders"})
     client.publish("orders", b"2")
@@ -138,7 +138,7 @@ def test_a_rejected_message_goes_back_to_source_and_copy(core: Core) -> None:
     assert counts(core) == [1, 2]
 
 
-def test_what_was_delayed_is_copied_when_it_is_due(core: Core, client: Client) -> None:
+def test_delayed_messages_are_copied_when_they_are_due(core: Core, client: Client) -> None:
     client.declare_exchange("late", "x-delayed-message", {"x-delayed-type": "direct"})
     client.bind("orders", "late")
     client.read(published("k", b"1", "late", Properties(headers={"x-delay": 5})))
@@ -168,7 +168,7 @@ def test_a_copy_alone_is_no_route_for_a_mandatory_message(core: Core) -> None:
     assert counts(core, "audit") == [0]
 
 
-def test_what_the_source_refuses_is_nacked_and_not_copied(core: Core) -> None:
+def test_a_publish_refused_by_the_source_is_nacked_and_not_copied(core: Core) -> None:
     client = core.client()
     client.declare("full", FULL)
     client.declare("audit", {"x-copy-from": "full"})
@@ -179,7 +179,7 @@ def test_what_the_source_refuses_is_nacked_and_not_copied(core: Core) -> None:
     assert counts(core, "full", "audit") == [1, 1]
 
 
-def test_what_a_copy_refuses_is_nacked_and_in_the_source(core: Core, client: Client) -> None:
+def test_a_publish_refused_by_a_copy_is_nacked_and_in_the_source(core: Core, client: Client) -> None:
     client.declare("small", {**FULL, "x-copy-from": "orders"})
     client.confirm()
     client.publish("orders", b"1")
@@ -205,7 +205,7 @@ def test_a_transaction_copies_nothing_of_a_queue_that_went_meanwhile(core: Core,
     assert (client.names(), counts(core, "audit")) == (["tx.commit-ok"], [0])
 
 
-def test_copies_count_as_what_was_routed(core: Core, client: Client) -> None:
+def test_copies_count_as_routed_messages(core: Core, client: Client) -> None:
     client.publish("orders", b"1", b"2")
     vhost = core.broker.vhosts["/"]
     assert (vhost.topology.default.published_in, vhost.topology.default.published_out) == (2, 4)
@@ -255,7 +255,7 @@ def test_a_refused_argument_is_named(client: Client) -> None:
     assert closed(client).reply_text == f'PRECONDITION_FAILED - {where}: "a queue cannot copy itself"'
 
 
-def test_who_may_not_read_the_source_may_not_copy_it(core: Core, client: Client) -> None:
+def test_a_copy_needs_read_permission_for_its_source(core: Core, client: Client) -> None:
     core.command(PutUser("u", b"", "", []))
     core.command(SetPermission("u", "/", ".*", ".*", "^public"))
     link = core.link("u")

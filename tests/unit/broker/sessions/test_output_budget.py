@@ -116,7 +116,7 @@ def test_another_consumer_is_served_while_one_does_not_read(core: Core, client: 
     assert len(stuck.heard()) == 5
 
 
-def test_a_client_that_does_not_read_keeps_what_it_was_sent_and_may_go(core: Core, client: Client) -> None:
+def test_a_client_that_does_not_read_keeps_its_output_and_can_disconnect(core: Core, client: Client) -> None:
     pile_up(client, 50)
     reader = core.client()
     reader.consume("q")
@@ -139,7 +139,7 @@ def test_replies_beyond_the_budget_hold_the_requests_that_follow(core: Core, cli
     assert core.unread == set()
 
 
-def test_what_is_read_while_requests_wait_comes_after_them(core: Core, client: Client) -> None:
+def test_input_read_while_requests_wait_is_handled_after_them(core: Core, client: Client) -> None:
     pile_up(client, 20)
     client.read(spoken(*[BasicGet(queue="q", no_ack=True)] * 20))
     client.read(spoken(BasicGet(queue="q")) + spoken(QueueDeclare(queue="last"))[:5])

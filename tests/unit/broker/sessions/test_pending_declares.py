@@ -58,7 +58,7 @@ def test_a_declare_is_answered_once_it_is_committed(core: DeferredCore, client: 
     assert client.methods() == [QueueDeclareOk("q", 0, 0)]
 
 
-def test_what_follows_waits_behind_it(core: DeferredCore, client: Client) -> None:
+def test_methods_after_a_pending_declare_wait(core: DeferredCore, client: Client) -> None:
     client.read(spoken(QueueDeclare("q")) + published("q", b"one") + spoken(QueueDeclare("r")))
     client.read(published("q", b"two") + spoken(BasicGet("q", no_ack=True)))
     assert client.number in core.unread
@@ -125,14 +125,14 @@ def test_nowait_is_not_answered_and_still_nothing_overtakes_it(core: DeferredCor
     assert client.names() == ["channel.close"]
 
 
-def test_what_needs_no_change_needs_no_agreement(core: DeferredCore, client: Client) -> None:
+def test_a_declare_without_changes_needs_no_commit(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"), QueueBind("q", "amq.fanout"))
     client.say(QueueDeclare("q"), QueueBind("q", "amq.fanout"), QueueUnbind("q", "amq.direct"), QueueDelete("none"))
     assert client.names() == ["queue.declare-ok", "queue.bind-ok", "queue.unbind-ok", "queue.delete-ok"]
     assert core.backend.waiting == []
 
 
-def test_a_deleted_queue_is_answered_for_with_what_was_in_it(core: DeferredCore, client: Client) -> None:
+def test_delete_ok_has_the_count_of_deleted_messages(core: DeferredCore, client: Client) -> None:
     made(core, client, QueueDeclare("q"))
     client.publish("q", b"one", b"two")
     client.say(QueueDelete("q"))
@@ -189,7 +189,7 @@ def test_pipelined_declares_are_committed_together_and_answered_singly(core: Def
     ],
     ids=["there", "there but different", "twice", "asked for", "reserved", "invalid", "another method"],
 )
-def test_a_row_ends_before_what_may_end_otherwise(
+def test_a_row_of_declares_ends_before_a_method_with_another_outcome(
     core: DeferredCore, client: Client, stranger: Method, answers: list[str]
 ) -> None:
     made(core, client, QueueDeclare("there"))
@@ -232,7 +232,7 @@ def test_a_row_has_no_more_queues_than_its_virtual_host_may_have(core: DeferredC
     assert client.names() == ["queue.declare-ok", "queue.declare-ok", "channel.close"]
 
 
-def test_a_row_that_is_outdated_is_planned_again_from_where_it_stands(core: DeferredCore, client: Client) -> None:
+def test_an_outdated_row_of_transactions_continues_at_the_outdated_one(core: DeferredCore, client: Client) -> None:
     other = core.client()
     client.say(*[QueueDeclare(name) for name in "abc"])
     other.say(QueueDeclare("b"))
@@ -248,7 +248,7 @@ def test_a_row_that_is_outdated_is_planned_again_from_where_it_stands(core: Defe
 # -- outdated
 
 
-def test_an_outdated_plan_is_made_again(core: DeferredCore, client: Client) -> None:
+def test_an_outdated_transaction_is_proposed_again(core: DeferredCore, client: Client) -> None:
     client.say(QueueDeclare("q"))
     core.outdate()
     assert (client.heard(), core.backend.keys()) == ([], [["queues/%2F/q"]])
@@ -256,7 +256,7 @@ def test_an_outdated_plan_is_made_again(core: DeferredCore, client: Client) -> N
     assert client.methods() == [QueueDeclareOk("q", 0, 0)]
 
 
-def test_what_others_made_meanwhile_is_what_counts(core: DeferredCore, client: Client) -> None:
+def test_a_declare_is_checked_against_objects_that_others_made_meanwhile(core: DeferredCore, client: Client) -> None:
     other = core.client()
     client.say(QueueDeclare("q", auto_delete=True))
     other.say(QueueDeclare("q"))

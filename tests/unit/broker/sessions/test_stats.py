@@ -48,7 +48,7 @@ def channel_of(core: Core, client: Client, number: int = 1) -> Channel:
     return core.broker.connections[client.number].channels[number]
 
 
-def everybody(core: Core, client: Client) -> list[ChannelStats]:
+def all_channels(core: Core, client: Client) -> list[ChannelStats]:
     """All stats that count one channel's messages, as long as it is the only one."""
     return [channel_of(core, client).stats, core.broker.vhosts["/"].stats, core.broker.stats]
 
@@ -63,7 +63,7 @@ def with_queue(queue: str = "q") -> tuple[Core, Client]:
 def test_a_publish_counts_for_its_channel_exchange_queue_vhost_and_node() -> None:
     core, client = with_queue()
     client.publish("q", b"1", b"2", b"3")
-    assert [stats.published for stats in everybody(core, client)] == [3, 3, 3]
+    assert [stats.published for stats in all_channels(core, client)] == [3, 3, 3]
     assert (exchange_of(core).published_in, exchange_of(core).published_out) == (3, 3)
     assert queue_of(core).stats.published == 3
     assert channel_of(core, client).published_to() == {"": 3}
@@ -82,10 +82,10 @@ def test_an_exchange_puts_out_a_copy_for_each_queue() -> None:
     assert (queue_of(core).stats.published, queue_of(core, "other").stats.published) == (2, 2)
 
 
-def test_what_finds_no_queue_is_returned_or_dropped() -> None:
+def test_unroutable_messages_count_as_returned_or_dropped() -> None:
     core, client = with_queue()
     client.read(published("nowhere", b"m", mandatory=True) + published("nowhere", b"m") + published("nowhere", b"m"))
-    for stats in everybody(core, client):
+    for stats in all_channels(core, client):
         assert (stats.published, stats.returned_unroutable, stats.dropped_unroutable) == (3, 1, 2)
     assert (exchange_of(core).published_in, exchange_of(core).published_out) == (3, 0)
 
@@ -104,7 +104,7 @@ def test_confirms_count_acks_but_not_nacks() -> None:
     client.publish("full", b"1", b"2")
     client.publish("q", b"3")
     client.read(published("nowhere", b"4", mandatory=True))
-    assert [stats.confirmed for stats in everybody(core, client)] == [3, 3, 3]
+    assert [stats.confirmed for stats in all_channels(core, client)] == [3, 3, 3]
     assert core.broker.stats.received_confirm == 4
     channel = channel_of(core, client)
     assert channel.confirms.unconfirmed() == 0
@@ -122,7 +122,7 @@ def test_a_delivery_counts_by_whether_it_awaits_an_ack() -> None:
     client.publish("auto", b"3")
     taken(queue_of(core).stats, delivered=2)
     taken(queue_of(core, "auto").stats, delivered_no_ack=1)
-    for stats in everybody(core, client):
+    for stats in all_channels(core, client):
         taken(stats, delivered=2, delivered_no_ack=1)
     by_queue = channel_of(core, client).taken_from()
     taken(by_queue["q"], delivered=2)
@@ -137,18 +137,18 @@ def test_an_ack_of_many_counts_each() -> None:
     client.say(BasicAck(delivery_tag=4, multiple=True))
     client.say(BasicAck(delivery_tag=5))
     taken(queue_of(core).stats, delivered=5, acked=5)
-    for stats in everybody(core, client):
+    for stats in all_channels(core, client):
         taken(stats, delivered=5, acked=5)
 
 
-def test_what_is_refused_is_not_acked_and_what_comes_again_is_redelivered() -> None:
+def test_rejected_messages_do_not_count_as_acked_and_requeued_ones_count_as_redelivered() -> None:
     core, client = with_queue()
     client.consume("q")
     client.publish("q", b"1", b"2")
     client.say(BasicNack(delivery_tag=1, requeue=True))
     client.say(BasicReject(delivery_tag=2, requeue=False))
     taken(queue_of(core).stats, delivered=3, redelivered=1)
-    for stats in everybody(core, client):
+    for stats in all_channels(core, client):
         taken(stats, delivered=3, redelivered=1)
 
 
@@ -162,7 +162,7 @@ def test_gets_count_apart_from_deliveries() -> None:
     client.say(BasicGet(queue="q", no_ack=False))
     client.say(BasicAck(delivery_tag=3))
     taken(queue_of(core).stats, got=2, got_no_ack=1, got_empty=1, redelivered=1, acked=1)
-    for stats in everybody(core, client):
+    for stats in all_channels(core, client):
         taken(stats, got=2, got_no_ack=1, got_empty=1, redelivered=1, acked=1)
 
 
@@ -265,7 +265,7 @@ def test_octets_count_for_connection_vhost_and_node() -> None:
     assert connection.connected_at_ms == core.now_ms
 
 
-def test_a_link_within_the_process_counts_only_what_it_publishes_and_takes() -> None:
+def test_an_internal_connection_counts_only_publishes_and_deliveries() -> None:
     core = Core()
     outside = core.client()
     outside.declare("q")

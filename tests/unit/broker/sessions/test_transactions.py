@@ -81,7 +81,7 @@ def test_a_delivery_acked_twice_in_one_transaction_is_unknown_the_second_time(cl
 
 
 @pytest.mark.parametrize("end", [ChannelClose(200, "bye"), None])
-def test_a_channel_that_ends_gives_back_what_its_transaction_had_taken(
+def test_a_closed_channel_requeues_deliveries_acked_in_its_open_transaction(
     core: Core, client: Client, end: ChannelClose | None
 ) -> None:
     client.say(BasicGet(queue="q"), BasicGet(queue="q"), BasicGet(queue="q"))

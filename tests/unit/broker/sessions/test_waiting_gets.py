@@ -48,7 +48,9 @@ def test_nothing_is_tried_again_meanwhile(journalled: JournalledCore, client: Cl
     assert journalled.node.turn.inputs == []
 
 
-def test_what_follows_a_waiting_get_is_answered_after_it(journalled: JournalledCore, client: Client, log: Log) -> None:
+def test_methods_after_a_waiting_get_are_answered_after_it(
+    journalled: JournalledCore, client: Client, log: Log
+) -> None:
     client.say(GET, GET, GET, QueueDeclare(queue="other"))
     log.read()
     journalled.settle()
@@ -57,7 +59,9 @@ def test_what_follows_a_waiting_get_is_answered_after_it(journalled: JournalledC
     assert journalled.unread == set()
 
 
-def test_what_is_read_in_pieces_meanwhile_comes_after_it(journalled: JournalledCore, client: Client, log: Log) -> None:
+def test_input_read_in_pieces_during_a_waiting_get_is_handled_after_it(
+    journalled: JournalledCore, client: Client, log: Log
+) -> None:
     late = spoken(QueueDeclare(queue="late"))
     client.say(GET)
     client.read(late[:5])

@@ -1,6 +1,6 @@
 """The size of a ledger follows the unacked deliveries, not those delivered since.
 
-Not here: what each operation does (`tests/property/test_ledger.py`).
+Not here: the effect of each operation (`tests/property/test_ledger.py`).
 """
 
 from collections.abc import Callable
