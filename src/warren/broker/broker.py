@@ -2,7 +2,8 @@
 
 A turn runs in a fixed order: the events, the timers that are due, then rounds of dead letters and drains until both
 lists are empty, then the journal's batch, then every connection's confirms and output. Confirms, deliveries, flushes
-and writes are batched by the turn and by nothing else.
+and writes are batched by the turn and by nothing else. A method with a reply drains the queues before it is handled, so
+that deliveries of earlier publishes precede the reply.
 
 Invariants: an effect is returned by the turn that caused it. If work is left on the turn's lists when `handle` returns
 (drains and input of connections without output budget, dead letters beyond a turn's slice), a timer is set at once.
@@ -54,7 +55,7 @@ from warren.broker.policies.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.broker.sessions import input as session_input
 from warren.broker.sessions.connection import Connection
 from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
-from warren.broker.startup import plan_first_access
+from warren.broker.startup import add_first_access
 from warren.broker.storage import Storage
 from warren.broker.vhost import Vhost
 from warren.errors import NOT_ALLOWED, ConnectionFault

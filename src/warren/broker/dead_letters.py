@@ -159,7 +159,7 @@ class DeadLetterPublish(InternalPublish):
 
 
 def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name: str) -> int:
-    """Publish a dead letter, or drop it if it has no route; the size of its headers in bytes.
+    """Publish a dead letter, or drop it if it has no route; its cost: the size of its headers, and that of its route.
 
     `NOT_SENT` if this node finds no route but may be behind.
     """

@@ -52,10 +52,10 @@ class DelayedMessages(TimerTarget):
         if self._logs is not None and exchange.delays and exchange.exchange_id > 0:
             self._delay_logs[exchange] = DelayLog(self, exchange, self._logs.open(exchange.exchange_id, True, 0))
 
-    def recover(self, exchange: Exchange, runs: list[PositionRange], next_position: i64) -> None:
+    def recover(self, exchange: Exchange, ranges: list[PositionRange], next_position: i64) -> None:
         """Read the messages that the exchange held when the node stopped."""
         self._serial = max(self._serial, int(next_position))
-        self._delay_logs[exchange].read(runs)
+        self._delay_logs[exchange].read(ranges)
 
     def hold(self, exchange: Exchange, message: Message) -> i64:
         """Hold a message: `PENDING` if it is written to disk, else `SETTLED`."""
@@ -186,21 +186,21 @@ class DelayLog(FetchWaiter):
         self._delays: DelayedMessages = delays
         self._exchange: Exchange = exchange
         # positions still to be read, the next first
-        self._runs: list[PositionRange] = []
+        self._ranges: list[PositionRange] = []
 
-    def read(self, runs: list[PositionRange]) -> None:
-        self._runs = runs
+    def read(self, ranges: list[PositionRange]) -> None:
+        self._ranges = ranges
         self._read_next()
 
     def paged_in(self, entries: list[Entry]) -> None:
-        run = self._runs[0]
+        positions = self._ranges[0]
         for entry in entries:
             self._delays.keep(self._exchange, entry)
-        run.count -= len(entries)
+        positions.count -= len(entries)
         if entries:
-            run.first = entries[len(entries) - 1].position + 1
-        if run.count <= 0:
-            del self._runs[0]
+            positions.first = entries[len(entries) - 1].position + 1
+        if positions.count <= 0:
+            del self._ranges[0]
         self._delays.arm()
         self._read_next()
 
@@ -210,9 +210,9 @@ class DelayLog(FetchWaiter):
     def stop(self, reason: str) -> None:
         """Continue after messages that cannot be read."""
         self._delays.damaged(self._exchange, reason)
-        del self._runs[0]
+        del self._ranges[0]
         self._read_next()
 
     def _read_next(self) -> None:
-        if self._runs:
-            self.log.fetch(self._runs[0], self, FETCH_MAX)
+        if self._ranges:
+            self.log.fetch(self._ranges[0], self, FETCH_MAX)

@@ -75,10 +75,10 @@ class ClusterMembers:
         if self._members.pop(name, None) is not None:
             self.version += 1
 
-    def begins_at(self, name: str, run: int) -> None:
+    def begins_at(self, name: str, incarnation: int) -> None:
         """The node lost its data before that incarnation."""
-        if self.born.get(name, 0) != run:
-            self.born[name] = run
+        if self.born.get(name, 0) != incarnation:
+            self.born[name] = incarnation
             self.version += 1
 
     def came_alive(self, name: str, incarnation: int) -> None:
@@ -283,20 +283,22 @@ class ClusterMembership(MetadataApplier):
 
 
 def next_incarnation(
-    name: str, run: int, data: int, asked: int, known: MetadataSnapshot
+    name: str, incarnation: int, data: int, asked: int, known: MetadataSnapshot
 ) -> tuple[IncarnationDefinition, int]:
     """The definition of an incarnation that is about to begin, with a number that no node of that name ever had.
 
-    Also the revision of the definition that it replaces. `run` is the count on the node's disk, `asked` the last run
-    for which the node asked for a number.
+    Also the revision of the definition that it replaces. `incarnation` is the count on the node's disk, `asked` the
+    last one for which the node asked for a number.
     """
     kept = known.get(incarnation_key(name))
     if kept is None:
         # a cluster from before incarnations were counted: replica sets have those that matter
-        return IncarnationDefinition(name, _latest_in_sync(name, known), 0, data).followed_by(run, data, asked), 0
+        return IncarnationDefinition(name, _latest_in_sync(name, known), 0, data).followed_by(
+            incarnation, data, asked
+        ), 0
     last = decode_definition(incarnation_key(name), kept[2])
     assert isinstance(last, IncarnationDefinition), "the key is that of an incarnation"
-    return last.followed_by(run, data, asked), kept[1]
+    return last.followed_by(incarnation, data, asked), kept[1]
 
 
 def all_queues(known: MetadataSnapshot) -> list[QueueDefinition]:

@@ -62,13 +62,13 @@ class Storage:
         self.journal.check()
         for queue_id, queue in loaded.queues.items():
             queue_index = self.journal.queue_indexes[queue_id]
-            queue.recover(queue_index.runs(), queue_index.next_position)
+            queue.recover(queue_index.position_ranges(), queue_index.next_position)
             reason = recovery.stopped.get(queue_id, "")
             if reason:
                 queue.stop(reason)
         for vhost_name, exchange_id, exchange in loaded.delaying_exchanges:
             queue_index = self.journal.queue_indexes[exchange_id]
-            vhosts[vhost_name].delays.recover(exchange, queue_index.runs(), queue_index.next_position)
+            vhosts[vhost_name].delays.recover(exchange, queue_index.position_ranges(), queue_index.next_position)
         facts: dict[str, object] = {
             "queues": len(loaded.queues),
             "messages": recovery.messages,

@@ -51,12 +51,6 @@ from warren.broker.routing.topology_transactions import (
     add_queue_definition,
     add_queue_removal,
     binding_definition_of,
-    plan_binding,
-    plan_exchange,
-    plan_exchange_removal,
-    plan_queue,
-    plan_queue_removal,
-    plan_unbinding,
     with_partitions,
 )
 from warren.broker.sessions.connection import Connection
@@ -64,7 +58,7 @@ from warren.broker.sessions.consumers import ChannelConsumer
 from warren.broker.sessions.ports import VhostPort
 from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.files import StreamFiles
-from warren.broker.streams.partitioned import PartitionedStream
+from warren.broker.streams.partitioned_stream import PartitionedStream
 from warren.broker.streams.stream import Stream
 
 

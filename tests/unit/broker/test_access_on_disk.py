@@ -138,7 +138,7 @@ def test_a_deleted_default_virtual_host_is_not_made_again() -> None:
     assert list(DurableCore(disk).broker.vhosts) == []
 
 
-def test_a_directory_without_users_gets_them_and_keeps_what_it_had() -> None:
+def test_a_directory_without_users_gets_the_default_user_and_keeps_its_definitions() -> None:
     disk = PlainDisk()
     core = DurableCore(disk)
     core.command(PutVhost("v", "", [], None))

@@ -24,13 +24,13 @@ def test_the_alarm_rises_above_the_limit_and_not_at_it() -> None:
     assert alarm_with(used=LIMIT + 1, held=500_000).update(500_000)
 
 
-def test_what_came_since_the_measurement_counts() -> None:
+def test_bytes_added_since_the_measurement_count() -> None:
     alarm = alarm_with(used=600_000, held=100_000)
     assert not alarm.update(500_000)
     assert alarm.update(500_001)
 
 
-def test_what_went_since_the_measurement_counts() -> None:
+def test_bytes_removed_since_the_measurement_count() -> None:
     alarm = alarm_with(used=LIMIT + 200_000, held=600_000)
     assert alarm.update(600_000)
     assert not alarm.update(300_000)
@@ -53,7 +53,7 @@ def test_an_alarm_is_over_only_a_twentieth_below_the_limit() -> None:
     assert not alarm.update(400_000)
 
 
-def test_an_alarm_that_few_messages_end_is_over_at_half_of_what_raised_it() -> None:
+def test_an_alarm_that_few_messages_would_end_is_cleared_at_half_of_its_level() -> None:
     alarm = alarm_with(used=3 * LIMIT, held=0)
     assert alarm.update(250_000)
     assert alarm.update(125_000)

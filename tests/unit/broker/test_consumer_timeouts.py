@@ -120,7 +120,7 @@ def test_the_late_ack_of_a_requeued_delivery_is_tolerated_once() -> None:
     assert fault.reply_text == "PRECONDITION_FAILED - unknown delivery tag 1"
 
 
-def test_what_returned_may_go_to_another_consumer() -> None:
+def test_a_requeued_delivery_may_go_to_another_consumer() -> None:
     core = requeueing()
     first, second = core.client(), core.client()
     first.declare("q")

@@ -101,7 +101,7 @@ def test_letters_whose_exchange_is_missing_are_let_go(core: Core, client: Client
     assert core.held_bytes() == 0
 
 
-def test_what_a_node_keeps_that_may_be_behind_is_bounded_and_goes_on_when_it_knows() -> None:
+def test_a_stale_node_holds_a_bounded_number_of_dead_letters_until_it_is_current() -> None:
     core = Core()
     client = core.client()
     client.declare("short", {"x-max-length": 0, "x-dead-letter-exchange": "unknown"})

@@ -81,9 +81,9 @@ def test_a_count_made_by_a_publisher_is_counted_on_within_bounds(count: object, 
     assert only["count"] == Long(counted)
 
 
-@pytest.mark.parametrize("story", ["none", 5, {"queue": "q"}, [], [1, "two", None]])
-def test_a_story_that_makes_no_sense_is_begun_anew(story: object) -> None:
-    (only,) = deaths_of(letter_of({"x-death": story}), NOW_S)
+@pytest.mark.parametrize("deaths", ["none", 5, {"queue": "q"}, [], [1, "two", None]])
+def test_a_malformed_x_death_header_is_replaced(deaths: object) -> None:
+    (only,) = deaths_of(letter_of({"x-death": deaths}), NOW_S)
     assert (only["queue"], only["count"]) == ("q", Long(1))
 
 
@@ -113,7 +113,7 @@ def test_a_later_death_does_not_change_the_first() -> None:
     assert dead_message(letter, deaths_of(letter, NOW_S)).headers()["x-first-death-reason"] == "maxlen"
 
 
-def test_a_story_without_a_first_death_is_given_none() -> None:
+def test_an_x_death_header_without_first_death_headers_gets_none() -> None:
     letter = letter_of({"x-death": 5})
     assert list(dead_message(letter, deaths_of(letter, NOW_S)).headers()) == ["x-death"]
 

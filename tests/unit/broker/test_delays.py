@@ -88,13 +88,13 @@ def test_the_header_is_negated_when_the_message_leaves(core: Core, client: Clien
     assert decode_properties(heard.header, 0, len(heard.header)).headers == {"x-delay": -250}
 
 
-def test_a_deleted_exchange_drops_what_it_held_back(core: Core, client: Client) -> None:
+def test_a_deleted_exchange_drops_its_delayed_messages(core: Core, client: Client) -> None:
     client.read(delayed(100) + spoken(ExchangeDelete(exchange="late")))
     core.pass_ms(100)
     assert client.names() == ["exchange.delete-ok"]
 
 
-def test_what_a_deleted_exchange_held_back_does_not_go_to_its_alternate(core: Core, client: Client) -> None:
+def test_delayed_messages_of_a_deleted_exchange_do_not_go_to_its_alternate(core: Core, client: Client) -> None:
     client.bind("q", "amq.fanout")
     arguments: Table = {"x-delayed-type": "direct", "alternate-exchange": "amq.fanout"}
     client.declare_exchange("last", "x-delayed-message", arguments)
@@ -106,7 +106,7 @@ def test_what_a_deleted_exchange_held_back_does_not_go_to_its_alternate(core: Co
     assert client.names() == ["exchange.delete-ok"]
 
 
-def test_an_exchange_declared_again_does_not_inherit_what_the_first_held_back(core: Core, client: Client) -> None:
+def test_an_exchange_declared_again_does_not_inherit_delayed_messages(core: Core, client: Client) -> None:
     client.read(delayed(100, b"of the first") + spoken(ExchangeDelete(exchange="late")))
     client.declare_exchange("late", "x-delayed-message", {"x-delayed-type": "direct"})
     client.bind("q", "late")

@@ -151,7 +151,7 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(life: Life) -> None:
     assert life.keys() == []
 
 
-def test_the_exclusive_queues_of_a_connection_take_what_lived_by_them_along(life: Life) -> None:
+def test_exclusive_queues_are_deleted_with_their_bindings_and_auto_delete_exchanges(life: Life) -> None:
     life.exchange("e", auto_delete=True)
     life.bind("e", life.queue("owned", durable=False, owner=7))
     assert life.keys() == ["exchanges/%2F/e"]
@@ -162,7 +162,7 @@ def test_the_exclusive_queues_of_a_connection_take_what_lived_by_them_along(life
 # -- loaded
 
 
-def test_what_was_kept_is_what_a_client_would_declare_again(life: Life) -> None:
+def test_recovered_objects_are_equivalent_to_their_declarations(life: Life) -> None:
     arguments: Table = {"x-max-length": 5, "x-dead-letter-exchange": "dlx", "x-expires": 2**33, "note": Timestamp(1)}
     life.queue("q", auto_delete=True, arguments=arguments)
     life.exchange("e", "x-delayed-message", arguments={"x-delayed-type": "topic", "alternate-exchange": "amq.fanout"})
@@ -188,7 +188,7 @@ def test_loading_records_nothing_and_gives_everything_the_id_it_had(life: Life) 
     assert [life.vhost.topology.exchanges[name].exchange_id for name in ("late", "plain")] == [5, 6]
 
 
-def test_what_was_loaded_goes_like_anything_else(life: Life) -> None:
+def test_recovered_objects_can_be_deleted(life: Life) -> None:
     life.exchange("e", auto_delete=True)
     life.bind("e", life.queue("q"), "", {"deep": [{"b": None, "a": 1.5}]})
     life = life.next()

@@ -142,7 +142,7 @@ def test_content_refused_for_its_size_is_not_held() -> None:
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "channel.close", "lose"])
-def test_what_a_transaction_holds_is_let_go_at_its_end(core: Core, client: Client, end: str) -> None:
+def test_bytes_held_by_a_transaction_are_released_at_its_end(core: Core, client: Client, end: str) -> None:
     client.say(TxSelect())
     client.publish("nowhere", BODY, BODY)
     assert core.held_bytes() > 100_000

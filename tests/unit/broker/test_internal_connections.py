@@ -44,7 +44,7 @@ def link(core: Core, user: str = "u") -> Client:
     return client
 
 
-def test_a_link_is_its_user_and_may_what_that_may(core: Core) -> None:
+def test_an_internal_connection_has_the_permissions_of_its_user(core: Core) -> None:
     client = link(core)
     assert client.names() == ["connection.tune", "connection.open-ok", "channel.open-ok"]
     client.say(BasicGet(queue="b"))

@@ -30,7 +30,7 @@ def test_only_members_count_as_alive() -> None:
     assert members.incarnation("a") == 7
 
 
-def test_what_is_known_of_a_member_can_change() -> None:
+def test_a_members_definition_can_change() -> None:
     members = cluster(a="disc")
     members.put(member("a", "ram"))
     assert members.disc_names() == []

@@ -1,4 +1,4 @@
-"""Cluster membership: what a node learns of members, and when it pauses, resumes or restarts."""
+"""Cluster membership: how a node tracks members, and when it pauses, resumes or restarts."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_comings_and_goings_are_noted() -> None:
     ]
 
 
-def test_a_run_has_ended_when_the_store_says_so_and_not_when_a_link_is_lost() -> None:
+def test_an_incarnation_ends_when_the_store_says_so_and_not_when_a_link_is_lost() -> None:
     made = membership()
     made.peer_connected("b", 1)
     made.peer_lost("b")

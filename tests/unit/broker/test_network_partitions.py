@@ -1,4 +1,4 @@
-"""What nodes do about partitions: every pattern of links among two to five nodes, of either kind."""
+"""Partition handling with every pattern of links among two to five nodes, disc or RAM."""
 
 from collections.abc import Iterator
 from itertools import combinations, product
@@ -186,6 +186,6 @@ def test_no_node_restarts_without_autoheal(handling: PartitionHandling) -> None:
     assert [watch.look(view_of("abc", lease_lost=True)) for _ in range(3)] == [CONTINUE] * 3
 
 
-def test_who_is_no_member_does_not_pause() -> None:
+def test_a_node_that_is_no_member_does_not_pause() -> None:
     stranger = PartitionView("x", ["a", "b", "c"], ["a", "b", "c"], ["x"], ["a"], True, False)
     assert not should_pause(PartitionHandling(PAUSE_MINORITY), stranger)

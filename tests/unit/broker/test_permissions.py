@@ -49,13 +49,13 @@ class PermissionNode:
     def refusal(self, method: Method) -> str:
         """The refusal of the method; empty if there is none."""
         self.client.say(method)
-        return self.told()
+        return self._channel_close()
 
     def refusal_of_publish(self, exchange: str, key: str, properties: Properties | None = None) -> str:
         self.client.read(published(key, exchange=exchange, properties=properties))
-        return self.told()
+        return self._channel_close()
 
-    def told(self) -> str:
+    def _channel_close(self) -> str:
         close = [method for method in self.client.methods() if isinstance(method, ChannelClose)]
         if not close:
             return ""
@@ -100,12 +100,14 @@ def topic_refused(key: str) -> str:
         (BasicGet(queue="absent"), "queue", "absent"),
     ],
 )
-def test_who_may_nothing_is_refused(permissions: tuple[str, str, str], method: Method, kind: str, name: str) -> None:
+def test_a_user_without_permissions_is_refused(
+    permissions: tuple[str, str, str], method: Method, kind: str, name: str
+) -> None:
     assert PermissionNode(*permissions).refusal(method) == refused(kind, name)
 
 
 @pytest.mark.parametrize("exchange", ["e", "absent", "amq.rabbitmq.trace"])
-def test_who_may_nothing_may_not_publish(exchange: str) -> None:
+def test_a_user_without_permissions_may_not_publish(exchange: str) -> None:
     assert PermissionNode(*NOTHING).refusal_of_publish(exchange, "k") == refused("exchange", exchange)
 
 

@@ -15,7 +15,7 @@ def members() -> ClusterMembers:
     return members
 
 
-def test_a_node_reaches_itself_and_whom_it_is_connected_to(members: ClusterMembers) -> None:
+def test_a_node_reaches_itself_and_connected_nodes(members: ClusterMembers) -> None:
     reachability = Reachability("a")
     reachability.connected("b", 1)
     reachability.connected("stranger", 1)
@@ -26,7 +26,7 @@ def test_a_node_reaches_itself_and_whom_it_is_connected_to(members: ClusterMembe
     assert reachability.suspected(members) == ["b", "c"]
 
 
-def test_who_is_dead_is_not_suspected(members: ClusterMembers) -> None:
+def test_a_dead_node_is_not_suspected(members: ClusterMembers) -> None:
     reachability = Reachability("a")
     members.died("b")
     assert reachability.suspected(members) == ["c"]
@@ -40,7 +40,7 @@ def test_a_living_node_that_is_unreachable_for_long_is_partitioned(members: Clus
     assert reachability.partitioned(members, 1_000 + PARTITIONED_AFTER_MS) == ["c"]
 
 
-def test_who_came_within_reach_or_died_meanwhile_starts_anew(members: ClusterMembers) -> None:
+def test_suspicion_starts_again_after_a_node_was_reached_or_died(members: ClusterMembers) -> None:
     reachability = Reachability("a")
     reachability.partitioned(members, 0)
     reachability.connected("b", 1)

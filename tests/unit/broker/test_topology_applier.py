@@ -52,7 +52,7 @@ def test_an_exchange_is_made_as_it_is_defined(world: World) -> None:
     assert exchange.alternate == "amq.fanout"
 
 
-def test_what_is_there_stays_what_it_is(world: World) -> None:
+def test_an_existing_object_is_not_replaced(world: World) -> None:
     world.put(QUEUE, EXCHANGE, bound({}), bound({"a": 1}))
     topology = world.vhost.topology
     before = topology.queues["q"], topology.exchanges["e"], topology.bindings_of(topology.queues["q"])
@@ -80,7 +80,7 @@ def test_an_auto_delete_exchange_stays_until_its_delete_is_committed(world: Worl
     assert "e" not in world.vhost.topology.exchanges
 
 
-def test_what_is_not_there_cannot_go(world: World) -> None:
+def test_removing_a_missing_object_changes_nothing(world: World) -> None:
     version = world.vhost.topology.version
     for definition in (bound({}), bound({"a": 1}), QUEUE, EXCHANGE):
         world.delete(definition)

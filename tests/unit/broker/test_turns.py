@@ -169,7 +169,7 @@ def test_a_publish_cut_anywhere_between_two_reads_is_one_message() -> None:
         assert client.bodies() == [b"body"]
 
 
-def test_what_dies_in_a_turn_reaches_its_dead_letter_queue_in_that_turn() -> None:
+def test_a_message_dead_lettered_in_a_turn_reaches_its_dead_letter_queue_in_that_turn() -> None:
     core = Core(WITHOUT_TIMERS)
     client = core.client()
     client.declare("grave")

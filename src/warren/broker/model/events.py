@@ -272,7 +272,7 @@ class PeerConnected(ClusterEvent):
 
 @final
 class PeerReceived(ClusterEvent):
-    """One read of a link to another node: `data` from `start` on."""
+    """Bytes of a link to another node, in order; usually everything that it sent in one turn."""
 
     def __init__(self, node: str, data: bytes, start: int = 0) -> None:
         self.node = node

@@ -88,7 +88,7 @@ class ConsumerPort:
         self.cancelled()
 
     def client(self) -> "ConsumerPort":
-        """The client's own consumer, for which this one may stand in."""
+        """The client's own consumer, that this one may represent."""
         return self
 
     def moved(self, queue: "QueuePort") -> None:
@@ -329,7 +329,7 @@ class QueueLog:
         """Remove an entry that has an extent."""
 
     @abstractmethod
-    def forget_run(self, positions: PositionRange) -> None:
+    def forget_unread(self, positions: PositionRange) -> None:
         """Remove all entries of a range without reading them."""
 
     @abstractmethod

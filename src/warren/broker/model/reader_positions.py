@@ -15,7 +15,7 @@ position in `expires_at_ms`, marked by `AT_HOME`, because its own node looks aft
 that adds readers refuses more. A stored offset is never dropped: its reader would start elsewhere and miss messages.
 
 Not here: stream readers (`broker.streams.reader`), attaching them (`broker.links.mirrored_queue_proxy`,
-`broker.streams.partitioned`), how a position travels between nodes (`broker.links.remote_queue`,
+`broker.streams.partitioned_stream`), how a position travels between nodes (`broker.links.remote_queue`,
 `broker.links.host_session`), offsets on disk (`broker.journal.queue_state`).
 """
 
@@ -81,12 +81,12 @@ class ResumePoint:
     def got(self, entry: Entry) -> None:
         """The reader received this entry from another node."""
         if self._chunks:
-            self.told(entry.message.headers())
+            self.headers_received(entry.message.headers())
         else:
             # in every epoch, offset 0 has position 1
             self._passed((entry.expires_at_ms ^ AT_HOME) & OFFSETS, 1)
 
-    def told(self, headers: Table) -> None:
+    def headers_received(self, headers: Table) -> None:
         """The reader received a message with these headers."""
         first, count = headers.get(OFFSET), headers.get(COUNT, 1)
         if isinstance(first, int) and isinstance(count, int):

@@ -62,24 +62,24 @@ class QueueAnswer:
             return
         self.ready = ready
         self.consumers = consumers
-        self._tell()
+        self._complete()
 
     def got(self, entry: Entry | None, ready: i64) -> None:
         self.entry = entry
         self.ready = ready
-        self._tell()
+        self._complete()
 
     def failed(self, fault: ChannelFault) -> None:
         """Record a fault, also in an answer that is done but not used yet."""
         self.fault = fault
         if not self.done:
-            self._tell()
+            self._complete()
 
     def check(self) -> None:
         if self.fault is not None:
             raise self.fault
 
-    def _tell(self) -> None:
+    def _complete(self) -> None:
         self.done = True
         if not self.abandoned:
             self._turn.inputs.append(self._asker)
@@ -133,7 +133,7 @@ class RemoteQueuePort(QueuePort):
         """The fault for operations while the queue's node is down."""
 
     @abstractmethod
-    def told(self, question: i64, ready: i64, consumers: i64) -> None:
+    def counts_received(self, question: i64, ready: i64, consumers: i64) -> None:
         """Handle the node's answer to a question; its counts are valid until the next ones arrive."""
 
     # -- operations that only the queue's node can do

@@ -43,8 +43,6 @@ class BrokerSettings:
         segment_bytes: int = 64 * 1024 * 1024,
         queue_master_locator: str = "client-local",
         partition_handling: str = "ignore",
-        pause_nodes: list[str] | None = None,
-        pause_recovery: str = "ignore",
         sync_batch_count: int = 4096,
         sync_bytes_per_s: int = 0,
     ) -> None:
@@ -81,8 +79,8 @@ class BrokerSettings:
         self.queue_master_locator = queue_master_locator
         # how a node reacts to a network partition: see `broker.network_partitions`
         self.partition_handling = partition_handling
-        self.pause_nodes: list[str] = [] if pause_nodes is None else pause_nodes
-        self.pause_recovery = pause_recovery
+        self.pause_nodes: list[str] = []
+        self.pause_recovery = "ignore"
         # backfill of a joining mirror: messages in a slice, and bytes per second of all backfills, 0 for no limit
         self.sync_batch_count = sync_batch_count
         self.sync_bytes_per_s = sync_bytes_per_s

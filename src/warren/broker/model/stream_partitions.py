@@ -6,8 +6,8 @@
 Messages with the same routing key are in the same partition, so their order is kept. The argument
 `x-stream-partition-of` makes a stream a partition; only the broker can set it.
 
-Not here: the queue object of the logical name (`broker.streams.partitioned`), which reader of a group reads which
-partition (`broker.streams.groups`).
+Not here: the queue object of the logical name (`broker.streams.partitioned_stream`), which reader of a group reads
+which partition (`broker.streams.groups`).
 """
 
 from typing import Final

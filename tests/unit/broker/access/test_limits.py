@@ -42,6 +42,6 @@ def test_there_are_no_other_limits() -> None:
     assert fault_of_vhost({"nosuch": 1}) == ('Validation failed\n\nUnrecognised terms [{<<"nosuch">>,1}] in limits\n')
 
 
-def test_what_makes_sense_stays_as_it_is_within_what_can_be_kept() -> None:
+def test_valid_limits_are_kept_up_to_the_largest_storable_value() -> None:
     assert checked_user_limits({"max-connections": -5, "max-channels": 0}) == {"max-connections": -5, "max-channels": 0}
     assert checked_vhost_limits({"max-queues": 10**30}) == {"max-queues": 2**63 - 1}

@@ -81,7 +81,7 @@ def test_a_hash_that_makes_no_sense_fits_nothing(password: str, algorithm: str, 
     assert not is_password(password, algorithm, stored)
 
 
-def test_the_hash_for_whom_there_is_none_costs_as_much_as_any() -> None:
+def test_hashing_for_an_unknown_user_costs_as_much_as_for_a_known_one() -> None:
     assert len(NO_SLOW_HASH) == len(hash_password(SCRYPT, "p", SALT))
     assert NO_SLOW_HASH[:3] == hash_password(SCRYPT, "p", SALT)[:3]
     assert not is_password("p", SCRYPT, NO_SLOW_HASH)

@@ -68,7 +68,7 @@ def test_a_different_argument_is_refused_with_both_values(received: Table, curre
     assert caught.value.text == f"inequivalent arg 'a' for queue 'q': {difference}"
 
 
-def test_a_flag_must_be_what_it_was() -> None:
+def test_flags_must_be_equal() -> None:
     compare_flag("durable", True, True, "queue 'q'")
     with pytest.raises(ChannelFault, match="received 'false' but current is 'true'"):
         compare_flag("durable", False, True, "queue 'q'")

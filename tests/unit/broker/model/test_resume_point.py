@@ -26,7 +26,7 @@ def test_a_reader_continues_after_its_last_delivery() -> None:
     place.began(7)
     place.got(delivered(9))
     assert place.arguments() == {"x-stream-offset": 10}
-    place.told({"x-stream-offset": 20, "x-stream-count": 5})
+    place.headers_received({"x-stream-offset": 20, "x-stream-count": 5})
     assert place.arguments() == {"x-stream-offset": 25}
 
 

@@ -8,7 +8,7 @@ from warren.broker.model.erlang_terms import term
 from warren.wire.field_tables import Timestamp
 
 
-# What RabbitMQ 3.10.8 says of these values in an x-match argument.
+# The text of these values in RabbitMQ 3.10.8's refusal of an x-match argument.
 @pytest.mark.parametrize(
     ("value", "printed"),
     [

@@ -32,7 +32,7 @@ def test_among_equals_the_first_name_counts() -> None:
     assert made.for_queue("/", "q").policy == "a"
 
 
-def test_one_that_does_not_fit_is_passed_over() -> None:
+def test_a_policy_that_does_not_match_is_skipped() -> None:
     made = policies(policy("fits", "^q", priority=1), policy("other", "^x", priority=2))
     assert made.for_queue("/", "q").policy == "fits"
     assert made.for_queue("/", "y") is NO_EFFECTIVE_POLICY
@@ -68,7 +68,7 @@ def test_a_cleared_policy_leaves_the_next_in_rank() -> None:
     assert made.for_queue("/", "q") is NO_EFFECTIVE_POLICY
 
 
-def test_queues_with_the_same_policies_share_what_is_in_force() -> None:
+def test_queues_with_the_same_policies_share_their_effective_definition() -> None:
     made = policies(policy("p"))
     made.set_policy(policy("o"), True)
     assert made.for_queue("/", "a") is made.for_queue("/", "b")

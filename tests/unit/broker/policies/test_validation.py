@@ -72,7 +72,7 @@ def test_a_refusal_has_a_heading_and_a_line_for_each_reason() -> None:
         },
     ],
 )
-def test_what_is_accepted(definition: Table) -> None:
+def test_valid_definitions_are_accepted(definition: Table) -> None:
     assert refusal(definition) == ""
 
 
@@ -119,7 +119,7 @@ def test_what_is_accepted(definition: Table) -> None:
         ([], "definition must be a dictionary: []"),
     ],
 )
-def test_what_a_definition_may_not_say(definition: object, reason: str) -> None:
+def test_invalid_definitions_are_refused(definition: object, reason: str) -> None:
     assert refusal(definition) == reason
 
 
@@ -158,7 +158,7 @@ def test_what_a_definition_may_not_say(definition: object, reason: str) -> None:
         ({"ha-mode": "all", "ha-confirm": "some"}, 'ha-confirm must be "all" or "master", got <<"some">>'),
     ],
 )
-def test_what_may_not_be_said_of_mirrors(definition: Table, reason: str) -> None:
+def test_invalid_mirror_settings_are_refused(definition: Table, reason: str) -> None:
     assert refusal(definition) == reason
 
 

@@ -16,7 +16,7 @@ def test_a_direct_exchange_follows_the_bindings_whose_key_is_equal() -> None:
     assert reached(topology, direct, "re") == []
 
 
-def test_a_fanout_exchange_follows_every_binding_whatever_the_key() -> None:
+def test_a_fanout_exchange_follows_every_binding_with_any_key() -> None:
     topology = Topology()
     first, second = queues_in(topology, "first", "second")
     fanout = topology.exchanges["amq.fanout"]

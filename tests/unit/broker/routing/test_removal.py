@@ -1,4 +1,4 @@
-"""What a removal takes along, in which order; and that computing it changes nothing."""
+"""The objects that a removal includes, in order; computing a removal changes nothing."""
 
 import pytest
 

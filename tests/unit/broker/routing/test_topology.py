@@ -64,7 +64,7 @@ def test_bindings_are_listed_in_the_order_they_were_made() -> None:
     assert [binding.source.name for binding in topology.bindings_of(topic)] == ["amq.direct"]
 
 
-def test_a_binding_is_found_by_what_it_was_made_of() -> None:
+def test_a_binding_is_found_by_its_fields() -> None:
     topology = Topology()
     (queue,) = queues_in(topology, "queue")
     direct = topology.exchanges["amq.direct"]
