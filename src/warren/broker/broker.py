@@ -30,7 +30,6 @@ from warren.broker.commands.control import Control
 from warren.broker.commands.policies import ParameterCommands, PolicyCommands
 from warren.broker.commands.topology import TopologyCommands
 from warren.broker.connections import ClientConnections, ConnectionLimits
-from warren.broker.consumer_timeouts import ConsumerTimeouts
 from warren.broker.dead_letters import DeadLetterQueue
 from warren.broker.journal.recovery import StartupState
 from warren.broker.metadata.backend import CurrentMetadataBackend, LocalMetadataBackend, MetadataAppliers
@@ -52,7 +51,7 @@ from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.stats import NodeStats
 from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.policies.policies import CLUSTER_ID, CLUSTER_NAME, Policies
-from warren.broker.sessions import input as session_input
+from warren.broker.sessions.acks import ConsumerTimeouts
 from warren.broker.sessions.connection import Connection
 from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
 from warren.broker.startup import add_first_access

@@ -1,17 +1,24 @@
-"""basic.ack, nack, reject and recover.
+"""basic.ack, nack, reject and recover, and the timeout for acks.
 
 Not here: the ledger of unacked deliveries (`broker.sessions.unacked`), the effect on a queue (`broker.queues.queue`).
 """
 
+from typing import Final, final
+
 from mypy_extensions import i64
 
+from warren.broker.model.settings import REQUEUE_DELIVERY, BrokerSettings
+from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.queues.arguments import STREAM, type_of
 from warren.broker.sessions import firehose
-from warren.broker.sessions.connection import Channel
+from warren.broker.sessions.connection import Channel, Connection
 from warren.broker.sessions.consumers import unsupported
 from warren.broker.sessions.unacked import UnackedDelivery, requeue_all
 from warren.errors import NOT_IMPLEMENTED, PRECONDITION_FAILED, ChannelFault, ConnectionFault
 from warren.wire.methods import BasicNack, BasicRecover, BasicRecoverAsync, BasicRecoverOk, BasicReject, Method
+
+TIMEOUT_CHECK_EVERY_MS: Final[i64] = 60_000
+TIMEOUT_CHECK_AT_LEAST_EVERY_MS: Final[i64] = 100
 
 
 def ack(channel: Channel, tag: i64, multiple: bool) -> None:
@@ -113,3 +120,52 @@ def _check_tolerated(channel: Channel, tag: i64) -> None:
         # tags are unsigned on the wire
         raise ChannelFault(PRECONDITION_FAILED, f"unknown delivery tag {int(tag) & 0xFFFFFFFFFFFFFFFF}")
     del channel.tolerated_tags[int(tag)]
+
+
+@final
+class ConsumerTimeouts(TimerTarget):
+    """The timeout for acks of deliveries.
+
+    The oldest delivery of each channel is checked at intervals, as in RabbitMQ. Depending on the settings, the channel
+    is closed with 406, or only the late deliveries are requeued.
+    """
+
+    def __init__(self, settings: BrokerSettings, turn: Turn, connections: dict[int, Connection]) -> None:
+        self._limit_ms: i64 = settings.consumer_timeout_ms
+        self._requeue: bool = settings.consumer_timeout_action == REQUEUE_DELIVERY
+        self._turn: Turn = turn
+        self._connections: dict[int, Connection] = connections
+        self._started: bool = False
+
+    def start(self) -> None:
+        if not self._started and self._limit_ms:
+            self._started = True
+            self._arm()
+
+    def timer_fired(self) -> None:
+        before_ms = self._turn.now_ms - self._limit_ms
+        for connection in list(self._connections.values()):
+            for channel in list(connection.channels.values()):
+                last_tag = channel.unacked_deliveries.overdue_tag(before_ms)
+                if last_tag:
+                    self._act(channel, last_tag)
+        self._arm()
+
+    def _act(self, channel: Channel, last_tag: i64) -> None:
+        if self._requeue:
+            deliveries = channel.unacked_deliveries.take_out_to(last_tag)
+            channel.connection.note(
+                "warning", "delivery.timed_out", {"channel": int(channel.number), "count": len(deliveries)}
+            )
+            channel.tolerate_tags(deliveries)
+            settle_rejected(channel, deliveries, True)
+            return
+        text = (
+            f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: {self._limit_ms} ms. "
+            "This timeout value can be configured, see consumers doc guide to learn more"
+        )
+        channel.fail(ChannelFault(PRECONDITION_FAILED, text), 0, 0)
+
+    def _arm(self) -> None:
+        every_ms = min(TIMEOUT_CHECK_EVERY_MS, max(self._limit_ms // 2, TIMEOUT_CHECK_AT_LEAST_EVERY_MS))
+        self._turn.set_timer(self._turn.now_ms + every_ms, self)
