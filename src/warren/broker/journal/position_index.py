@@ -144,6 +144,11 @@ class PositionBlock:
         bits = int.from_bytes(self.bits, "little") & ((1 << int(end)) - 1)
         return bits.bit_length() - 1
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if it does not count the positions that it has, and their body sizes."""
+        if self.sums(0, POSITIONS_PER_BLOCK) != (self.count, self.body_bytes):
+            raise InvariantBroken(f"a block of positions counts {self.count}, with {self.body_bytes} bytes of bodies")
+
 
 @final
 class PositionIndex:
@@ -340,6 +345,8 @@ class PositionIndex:
     def check(self) -> None:
         """Raise `InvariantBroken` if sums are wrong or extents overlap."""
         self.extents.check()
+        for block in self.blocks.values():
+            block.check()
         for extent in self.extents.segment_extents:
             if extent.count > 0 and self.sums(extent.first, extent.last) != (extent.count, extent.body_bytes):
                 raise InvariantBroken(f"an extent counts {extent.count} from {extent.first} to {extent.last}")

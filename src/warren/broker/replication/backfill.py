@@ -28,6 +28,7 @@ from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.replication import messages
 from warren.broker.replication.context import ReplicaPort, ReplicationContext
 from warren.broker.replication.replica_links import DownstreamLink
+from warren.errors import InvariantBroken
 
 
 def span_difference(ours: list[PositionSpan], theirs: list[PositionSpan], below: i64) -> list[PositionSpan]:
@@ -243,6 +244,16 @@ class Backfill(BackfillReceiver, TimerTarget):
             self._retry_later(wait_ms)
         return wait_ms <= 0
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if more was acked or sent than there was, or a slice has no reader."""
+        if self._acked_bytes > self._sent_bytes or self.sent_count > self.wanted_count:
+            raise InvariantBroken(
+                f"a backfill for {self.node} has sent {self.sent_count} messages of {self.wanted_count}, "
+                f"and {self._acked_bytes} bytes of {self._sent_bytes} are acked"
+            )
+        if self._requesting or (self._slice_requested and self._reader is None):
+            raise InvariantBroken(f"a backfill for {self.node} awaits a slice and reads nothing")
+
 
 def slices_of(rows: list[bytes]) -> list[bytes]:
     """Rows joined to parts of about a slice; one empty part if there are no rows."""
@@ -339,3 +350,10 @@ class JoiningMirrors:
     def end(self) -> None:
         for node in list(self._backfills):
             self.forget(node)
+
+    def check(self, incomplete: list[str]) -> None:
+        """Raise `InvariantBroken` if a backfill is for none of these nodes, which follow and lack messages."""
+        for node, backfill in self._backfills.items():
+            if node != backfill.node or node not in incomplete:
+                raise InvariantBroken(f"there is a backfill for {node}, and {incomplete} follow and lack messages")
+            backfill.check()

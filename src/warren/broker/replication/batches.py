@@ -283,7 +283,13 @@ class OriginMarks:
                     count = 0
                 name, incarnation = reader.name(), int(reader.word(0))
         if count:
-            self.heard(name, incarnation, count)
+            self.record(name, incarnation, count)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a mark is below the count with which every origin begins."""
+        for name, (incarnation, count) in self.counts.items():
+            if count < 0:
+                raise InvariantBroken(f"the mark of {name}, incarnation {incarnation}, is {count}")
 
 
 EpochStart = tuple[int, int]
@@ -325,6 +331,16 @@ class Epochs:
         """The batches up to this one are committed: their epochs are no longer needed."""
         while len(self.beginnings) > 1 and self.beginnings[1][1] <= committed:
             self.beginnings.pop(0)
+
+    def check(self, committed: i64) -> None:
+        """Raise `InvariantBroken` unless epochs and their first batches ascend, back to the committed batch."""
+        before = (0, 0)
+        for epoch, first in self.beginnings:
+            if epoch <= before[0] or first <= before[1]:
+                raise InvariantBroken(f"epoch {epoch} begins with batch {first}, behind {before}")
+            before = (epoch, first)
+        if committed > 0 and self.of(committed) == 0:
+            raise InvariantBroken(f"the epoch of the committed batch {committed} is unknown")
 
 
 def last_common_batch(ours: Epochs, our_end: i64, theirs: Epochs, their_end: i64) -> i64:

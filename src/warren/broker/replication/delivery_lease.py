@@ -18,6 +18,7 @@ from warren.broker.links.link import NodeLinks
 from warren.broker.model.replica_set import NodeIncarnation
 from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.replication import messages
+from warren.errors import InvariantBroken
 
 DELIVERY_LEASE_MS: Final[i64] = 2_000
 LEASE_MARGIN_MS: Final[i64] = 500
@@ -69,6 +70,11 @@ class Heartbeat(TimerTarget):
         for node in self._partners:
             self._links.send_replication(node, head, b"")
         self._turn.set_timer(self._turn.now_ms + HEARTBEAT_INTERVAL_MS, self)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if there are members to ask, and none is asked."""
+        if self._partners and not self._beating:
+            raise InvariantBroken(f"{self._partners} get no heartbeat")
 
 
 FOREVER_MS: Final[i64] = 1 << 62
@@ -159,3 +165,8 @@ class DeliveryLease(TimerTarget):
         if not self._timer_set:
             self._timer_set = True
             self.turn.set_timer(at_ms, self)
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if the master may deliver while its predecessor may."""
+        if self._predecessor is not None and self.until_ms != 0:
+            raise InvariantBroken(f"deliveries are allowed until {self.until_ms}, and {self._predecessor} may deliver")

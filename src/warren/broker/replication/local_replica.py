@@ -467,6 +467,16 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self.mirror.leave()
             self.act()
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if an invariant of its role or its contents does not hold; linear in the contents."""
+        self.contents.check()
+        if self.mirror.state != ALONE and (self.master_replica is not None or self._proposing_itself):
+            raise InvariantBroken(f"'{self.definition.name}' follows a master, and is or wants to be master")
+        if self.master_replica is None:
+            self.mirror.check()
+        else:
+            self.master_replica.check()
+
     # -- end and log
 
     def close(self) -> None:

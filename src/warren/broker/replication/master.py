@@ -50,6 +50,7 @@ from warren.broker.replication.batches import (
     last_common_batch,
 )
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest, discard_batch
+from warren.errors import InvariantBroken
 
 PendingJoin = tuple[str, int, MirrorJoinRequest]
 """A node, its incarnation, and its request."""
@@ -84,6 +85,12 @@ class JoinGate:
             if name not in members:
                 self._left[name] = version
         return [self._early.pop(node) for node in list(self._early) if node in members]
+
+    def check(self, members: list[str]) -> None:
+        """Raise `InvariantBroken` if the request of a member is still kept."""
+        for node in self._early:
+            if node in members:
+                raise InvariantBroken(f"the join request of {node} is kept, and {node} is a member")
 
 
 @final
@@ -480,6 +487,43 @@ class Master(FlushWaiter, TimerTarget):
         # all members in sync follow, as there was a commit: propose only if others follow too, or one is to be master
         if self._candidate or len(self.followers) >= len(self.replica_set.in_sync):
             self._propose_better()
+
+    # -- invariants
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if an invariant does not hold. Linear in uncommitted batches and members."""
+        numbers = [int(batch.number) for batch in self.batches]
+        if numbers != list(range(int(self.committed) + 1, int(self.end) + 1)):
+            raise InvariantBroken(f"a master has batches {numbers} between {self.committed} and {self.end}")
+        if self.opening > self.end + 1:
+            raise InvariantBroken(f"an epoch opens with batch {self.opening}, and the last batch is {self.end}")
+        self._check_flushes()
+        self._check_followers()
+        if self._under_way and not self._proposals:
+            raise InvariantBroken("a proposal is under way, and its members are not counted")
+        self.epochs.check(self.committed)
+        self.marks.check()
+        self._join_gate.check(self.replica_set.members)
+
+    def _check_flushes(self) -> None:
+        """Every batch of this epoch is flushed here, or waits for its flush."""
+        flushes = [int(self._own_flushed_to), *[int(number) for number in self._flushes]]
+        if self.committed > self._own_flushed_to or self._own_flushed_to > self.end:
+            raise InvariantBroken(f"batch {flushes[0]} is flushed, {self.committed} committed, {self.end} the last")
+        if flushes != sorted(set(flushes)):
+            raise InvariantBroken(f"flushes are out of order: {flushes}")
+        if self.end >= self.opening and flushes[-1] != self.end:
+            raise InvariantBroken(f"batch {self.end} waits for no flush: {flushes}")
+
+    def _check_followers(self) -> None:
+        for node, follower in self.followers.items():
+            if node != follower.node or node not in self.replica_set.members:
+                raise InvariantBroken(f"{node} follows and is not a member")
+            if max(follower.flushed_to, follower.began, follower.needs) > self.end:
+                raise InvariantBroken(
+                    f"{node} follows from batch {follower.began}, needs {follower.needs} and has flushed "
+                    f"{follower.flushed_to}, and the last batch is {self.end}"
+                )
 
 
 def step_down(master: Master, mirror: Mirror) -> None:

@@ -221,6 +221,11 @@ class EarlyConfirms(FlushWaiter):
             for intake, count in held:
                 intake.publisher.held(count)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a flush is awaited and there is nothing to confirm."""
+        if (self._unflushed and not self._taken) or any(not held for held in self._unflushed_batches):
+            raise InvariantBroken("an early confirm awaits a flush, and there is no publish to confirm")
+
 
 FIRST_MIRRORS_TIMEOUT_MS: Final[i64] = 2_000
 """How long a new queue waits for its mirrors before it may be used."""
@@ -666,10 +671,21 @@ class MasterReplica(
             self._context.queues.consumers_left(self.queue)
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if an invariant does not hold; between turns."""
-        if self.ended or self.queue is None:
+        """Raise `InvariantBroken` if an invariant does not hold; between turns, and after a promotion."""
+        if self.ended:
             return
-        self._uncommitted.check(self.master.committed)
+        master, log = self.master, self._log
+        master.check()
+        self.downstream.check(list(master.followers))
+        self.joining_mirrors.check([node for node, follower in master.followers.items() if not follower.complete])
+        self.delivery_lease.check()
+        self.early.check()
+        if self.queue is None or log is None:
+            return
+        self._uncommitted.check(master.committed)
+        log.check(master.committed)
+        if self.begun and log.has_removals() and not self._uncommitted.any() and not self._touched:
+            raise InvariantBroken("removals wait for no batch")
         if self._publishing or self._entries or self._origin is not None:
             raise InvariantBroken(f"{len(self._entries)} publishes are in no batch, and the turn is over")
 

@@ -363,6 +363,11 @@ class Mirror(FlushWaiter):
         numbers = [int(batch.number) for batch in self.batches]
         if numbers != list(range(int(self.committed) + 1, int(self.end) + 1)):
             raise InvariantBroken(f"a mirror has batches {numbers} between {self.committed} and {self.end}")
+        reported = [int(self._flushed_to), *[int(mark.end) for mark in self._flushes], int(self.end)]
+        if reported != sorted(reported):
+            raise InvariantBroken(f"a mirror's flushes are out of order: {reported}")
+        self.epochs.check(self.committed)
+        self.marks.check()
 
 
 def discard_batch(contents: MirrorContents, batch: ReplicationBatch) -> None:

@@ -24,6 +24,7 @@ from warren.broker.model.ports import FetchWaiter, QueueLog
 from warren.broker.model.replica_contents import ReplicaContents
 from warren.broker.replication.batches import ReplicationBatchWriter
 from warren.broker.replication.delivery_lease import DeliveryLease
+from warren.errors import InvariantBroken
 from warren.wire.field_tables import Table
 
 AHEAD_MAX: Final[i64] = 4096
@@ -84,6 +85,16 @@ class ReplicatedWatermark:
         if again:
             self.refused = False
         return again
+
+    def check(self, committed: i64) -> None:
+        """Raise `InvariantBroken` unless watermarks and their batches, behind the committed one, are in order."""
+        number, watermark = int(committed), int(self.committed)
+        for each, position in self._under_way:
+            if each <= number or position < watermark:
+                raise InvariantBroken(f"batch {each} has watermark {position}, behind batch {number} with {watermark}")
+            number, watermark = each, position
+        if watermark > self.requested:
+            raise InvariantBroken(f"watermark {watermark} is in a batch, and only {self.requested} was requested")
 
 
 RemovedRange = tuple[int, int, int]
@@ -222,6 +233,13 @@ class MirroredLog(QueueLog):
     def has_only_removals(self) -> bool:
         """Whether removals are all there is for a batch."""
         return self.has_removals() and not self._returned and not self._new_offsets and not self.watermark.unwritten
+
+    def check(self, committed: i64) -> None:
+        """Raise `InvariantBroken` if the watermark or a removed range is wrong; this batch is committed."""
+        self.watermark.check(committed)
+        for level, first, last in [*self._removed, (int(self._level), int(self._first), int(self._last))]:
+            if first != 0 and last < first:
+                raise InvariantBroken(f"positions {first} to {last} of level {level} are removed")
 
     def _remove(self, level: i64, first: i64, last: i64) -> None:
         if self._first != 0 and self._last + 1 == first and self._level == level:

@@ -11,6 +11,7 @@ from typing import final
 from warren.broker.membership import ClusterMembership
 from warren.broker.model.replica_set import NodeIncarnation
 from warren.broker.replication.delivery_lease import IncarnationWatch
+from warren.errors import InvariantBroken
 
 
 @final
@@ -64,3 +65,9 @@ class PeerIncarnations(IncarnationWatch):
     def first_with_data(self) -> dict[str, int]:
         """By node: the first incarnation with its current data directory."""
         return self._membership.members.born
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if a node has a link to this one and counts as ended."""
+        for node in self._refusing:
+            if node in self._connected:
+                raise InvariantBroken(f"{node} is connected, and its port refuses connections")

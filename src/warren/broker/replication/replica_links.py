@@ -21,6 +21,7 @@ from warren.broker.replication import messages
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch
 from warren.broker.replication.master import DownstreamPort
 from warren.broker.replication.mirror import MirrorJoinRequest, UpstreamPort
+from warren.errors import InvariantBroken
 
 COMMIT_DELAY_MS: Final[i64] = 10
 
@@ -37,6 +38,10 @@ class UnsentCommits(TimerTarget):
         if not self._downlinks:
             self._turn.set_timer(self._turn.now_ms + COMMIT_DELAY_MS, self)
         self._downlinks[downstream] = None
+
+    def has(self, downstream: "DownstreamLink") -> bool:
+        """Whether the timer will make this link send."""
+        return downstream in self._downlinks
 
     def timer_fired(self) -> None:
         downlinks, self._downlinks = self._downlinks, {}
@@ -116,6 +121,14 @@ class DownstreamLink(DownstreamPort):
     def send(self, node: str, kind: i64, values: list[int], data: bytes = b"") -> None:
         head = messages.encode_words(kind, self._queue_id, self.tags[node], values)
         self._links.send_replication(node, head, data)
+
+    def check(self, followers: list[str]) -> None:
+        """Raise `InvariantBroken` if a follower has no tag, or will not be told of a commit."""
+        for node in [*followers, *self._committed]:
+            if node not in self.tags:
+                raise InvariantBroken(f"{node} follows and has no tag")
+        if self._committed and not self._unsent_commits.has(self):
+            raise InvariantBroken(f"{list(self._committed)} are never told of a commit")
 
 
 @final

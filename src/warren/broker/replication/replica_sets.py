@@ -44,6 +44,7 @@ from warren.broker.replication.sync_throttle import SyncThrottle
 from warren.broker.storage import Storage
 from warren.broker.streams.files import StreamFiles
 from warren.broker.vhost import Vhost
+from warren.errors import InvariantBroken
 
 HANDOVER_TIMEOUT_MS: Final[i64] = 3_000
 """How long a stopping node tries to hand over."""
@@ -338,6 +339,8 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         for waiter, node, incarnation in self._master_waiters.pop(replica.queue_id, []):
             master_replica.await_open(waiter, node, incarnation)
         master_replica.apply_policies()
+        # linear in uncommitted batches: a master that inherited a broken state must not commit it
+        master_replica.check()
 
     # -- delivery leases
 
@@ -377,10 +380,13 @@ class ReplicaSets(TimerTarget, ReplicaOwner):
         context.proposals.make()
 
     def check(self) -> None:
-        """Raise `InvariantBroken` if an invariant of a master does not hold."""
-        for replica in self._replicas.values():
-            if replica.master_replica is not None:
-                replica.master_replica.check()
+        """Raise `InvariantBroken` if an invariant of a replica does not hold. Linear in the contents of all."""
+        for queue_id, replica in self._replicas.items():
+            if replica.closed or replica.queue_id != queue_id or queue_id in self._postponed:
+                raise InvariantBroken(f"queue {queue_id} has a replica that is closed or is still to be opened")
+            replica.check()
+        self._peers.check()
+        self._heartbeat.check()
 
     # -- queues
 

@@ -21,6 +21,7 @@ from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.chunk import ChunkBuilder, ChunkHead
 from warren.broker.streams.offsets import OFFSET_MASK, offset_of
 from warren.broker.streams.tail import CHUNK_BYTES, CHUNK_MESSAGES
+from warren.errors import InvariantBroken
 
 ENTRY_BYTES: Final[i64] = 64
 """About how many bytes a message needs in a chunk besides its body."""
@@ -227,6 +228,13 @@ class ChunkArchiver(BackfillReceiver, ArchiveWriteWaiter, FlushWaiter):
             self._builder = ChunkBuilder()
         else:
             self._notify_if_idle()
+
+    def check(self) -> None:
+        """Raise `InvariantBroken` if two chunks are under way, or one while the archive is cleared."""
+        if self._reader is not None and (self._writing is not None or self.is_master):
+            raise InvariantBroken(f"a chunk from {self._next} is built while another one is written")
+        if self._writing is not None and self._clearing:
+            raise InvariantBroken(f"a chunk is written while segments {self._clearing} are cleared")
 
 
 def _fills_a_chunk(count: i64, body_bytes: i64) -> bool:

@@ -351,6 +351,11 @@ class StreamContents(ReplicaContents):
         self.disk.remove_any(span.first, span.last)
         return int(span.last - span.first) + 1
 
+    def check(self) -> None:
+        self.disk.check()
+        self.catalog.check()
+        self.archiver.check()
+
     def queue_closed(self) -> None:
         self.archiver.queue_closed()
 

@@ -148,6 +148,14 @@ class RemotePublishRange(PublishRange, PublishWaiter):
         """How many of its publishes are neither settled nor rejected, as far as its channel knows."""
         return self.last - self.first + 1 - (len(self._refused) - len(self._unsent))
 
+    def check(self) -> None:
+        """The unsent rejections are the last ones; rejections are in order and in this range."""
+        refused = self._refused
+        assert self._unsent == refused[len(refused) - len(self._unsent) :], "a rejection is sent out of order"
+        assert refused == sorted(set(refused)), "rejections are out of order"
+        assert not refused or self.first <= refused[0] <= refused[-1] <= self.last, "a rejection is of another range"
+        assert not self._unsent or self._is_changed, "a rejection is never sent"
+
     def _reject_rest(self, rejected: list[int]) -> None:
         refused = set(self._refused)
         while self.first <= self.last:
@@ -212,6 +220,8 @@ class PendingPublishRanges:
         for numbers in self._ranges:
             assert last < numbers.first <= numbers.last + 1, "ranges overlap, or are out of order"
             assert numbers.over or numbers.first <= numbers.last, "an empty range is pending"
+            if isinstance(numbers, RemotePublishRange) and not numbers.over:
+                numbers.check()
             last = numbers.last
 
 

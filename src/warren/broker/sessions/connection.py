@@ -443,6 +443,7 @@ class Connection(SessionPort, FlushWaiter):
     def check(self) -> None:
         """Raise if the ledgers of this connection or its channels are inconsistent."""
         self._gate.check()
+        self.out.check()
         assert self.state == RUNNING or not self.channels, "channels outlive their connection"
         for channel in self.channels.values():
             channel.check()
@@ -676,6 +677,8 @@ class Channel(FlushWaiter, ConfirmSender):
         ledger = self.unacked_deliveries
         ledger.check()
         self.confirms.check()
+        if self.content is not None:
+            self.content.check()
         assert not self.confirms.on or self.transaction is None, "a channel confirms, or is transactional"
         assert not self.closing or (ledger.count == 0 and not self.consumers), "a closing channel has deliveries"
         unsettled = [consumer for _entry, consumer in ledger.outstanding()]

@@ -131,6 +131,11 @@ class IncomingContent:
         self._frames = BytesWriter()
         return frames
 
+    def check(self) -> None:
+        """The content is incomplete, and has no more bytes than its header announced."""
+        assert not self.has_header or 0 < self._missing_bytes <= self.body_bytes, "content is complete, and waits"
+        assert self.has_header or len(self._frames) == 0, "content has a body, and no header"
+
     def _keep(self, frame: bytes) -> None:
         self._frames.write(frame)
         self._turn.held_bytes += len(frame)

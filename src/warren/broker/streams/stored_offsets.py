@@ -76,6 +76,12 @@ class ReaderProgress:
         self._written = end
         return end
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` unless the first unacked entry is the lowest: progress ends there."""
+        offsets = list(self._held.values())
+        if offsets != sorted(offsets):
+            raise InvariantBroken(f"'{self.name}' has unacked messages in another order than that of their offsets")
+
 
 @final
 class StoredOffsets(TimerTarget):
@@ -178,6 +184,8 @@ class StoredOffsets(TimerTarget):
         for entry, progress in self._of_entry.items():
             if not progress.holds(entry):
                 raise InvariantBroken(f"'{progress.name}' waits for position {entry.position}, which it does not hold")
+        for progress in self._of_reader.values():
+            progress.check()
 
     def close(self) -> None:
         """The stream is gone."""

@@ -373,6 +373,7 @@ class Stream(LocalQueue, FlushWaiter):
     def check(self) -> None:
         tail, catalog = self._tail, self._catalog
         tail.check()
+        self._tail_recovery.check()
         catalog.check()
         self._archiver.check()
         self._readers.check()

@@ -183,6 +183,11 @@ class IdleReaders(TimerTarget):
             elif reader.has_blocks():
                 self.watch(reader)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if readers are watched and no timer is set."""
+        if self._watched and not self._timer_set:
+            raise InvariantBroken(f"{len(self._watched)} readers are watched, and no timer is set")
+
 
 REJOIN_MS: Final[i64] = 2_000
 """The time that members on all nodes have to reattach to a new master."""
@@ -376,6 +381,7 @@ class StreamReaders(TimerTarget):
         """Raise `InvariantBroken` if a consumer is served and waits, or retires without a reader."""
         self.groups.check()
         self.stored_offsets.check()
+        self._idle_readers.check()
         for consumer, reader in self._readers.items():
             reader.check()
             if consumer in self._waiting:

@@ -215,6 +215,11 @@ class TailRecovery:
         self._later = []
         return gap
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if published entries wait, and the tail is complete."""
+        if self._later and not self._unread:
+            raise InvariantBroken(f"{len(self._later)} published entries wait for a tail that is complete")
+
     def _describe_gap(self, offset: i64) -> str:
         """The damage if an offset before this one is missing; else empty."""
         end = self._tail.end()

@@ -46,8 +46,6 @@ class ReplicaSetRules:
         """A node has finished a turn."""
         run = (member.name, member.disk.incarnation)
         for replica in local_replicas_of(member):
-            replica.mirror.check()
-            replica.contents.check()
             master_replica = replica.master_replica
             if master_replica is None or master_replica.queue is None:
                 continue

@@ -254,6 +254,8 @@ class ReplicaSetInvariants(ViolationLog):
             member.mirror.check()
             member.replica_set.check()
             member.proxy.window.check()
+            if member.master_replica is not None:
+                member.master_replica.check()
         except InvariantBroken as broken:
             self.complain(SOUND, f"{member.name}: {broken}")
         if member.master_replica is not None:

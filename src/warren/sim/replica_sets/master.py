@@ -254,6 +254,11 @@ class ModelMaster(ReplicaSetOwner):
         for node in self.proxies:
             self._answer(node)
 
+    def check(self) -> None:
+        """Raise `InvariantBroken` if an invariant of the machine does not hold."""
+        self.master.check()
+        self.watermark.check(self.master.committed)
+
     # -- publishes
 
     def attached(self, node: str, message: ModelMessage) -> None:

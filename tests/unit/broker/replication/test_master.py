@@ -150,3 +150,33 @@ def test_a_new_master_knows_what_the_steps_it_inherits_stored() -> None:
     stage = MasterStage(BOTH, 2)
     stage.master.inherit([ReplicationBatch(2, 1, writer.finish())], 1, Epochs([(1, 1)]), OriginMarks())
     assert stage.master.marks.of("one", 1) == 5
+
+
+# -- invariants
+
+
+def test_a_master_whose_batches_have_a_gap_is_broken() -> None:
+    stage = promoted().opened()
+    stage.master.check()
+    del stage.master.batches[0]
+    with pytest.raises(InvariantBroken, match="has batches"):
+        stage.master.check()
+
+
+def test_a_master_that_committed_more_than_it_flushed_is_broken() -> None:
+    stage = MasterStage(ALONE).opened()
+    stage.write_batch(1, flushed=True)
+    stage.master.check()
+    stage.master.committed = stage.master.end
+    stage.master.batches.clear()
+    with pytest.raises(InvariantBroken, match="is flushed"):
+        stage.master.check()
+
+
+def test_a_follower_that_flushed_batches_which_its_master_does_not_have_is_broken() -> None:
+    stage = promoted().opened()
+    resumed(stage, "b", 3)
+    stage.master.check()
+    stage.master.followers["b"].flushed_to = stage.master.end + 1
+    with pytest.raises(InvariantBroken, match="b follows"):
+        stage.master.check()
