@@ -1,10 +1,11 @@
 """Deletes of queues on their home node, from the decision until the queue is removed.
 
 A queue is deleted as *unused* because it was auto-delete, exclusive or expired, and no client waits for the answer. It
-is closed at once, and a declare of the same name waits until it is removed. The delete is planned again whenever a
-definition it relies on changed, and after a delay when the transaction failed, as long as the queue exists. A mirrored
-queue is not closed before it is removed, because another node may become its master. A new master waits until the
-consumers of the previous master had time to come back.
+is closed at once, and a declare of the same name waits until it is removed. The delete is proposed again whenever a
+definition it relies on changed, and after a delay when the transaction failed, as long as the queue exists. If the
+queue became mirrored first, its proxy is deleted: a closed queue gets no replica, so no client can use it meanwhile. A
+mirrored queue is not closed before it is removed, because another node may become its master. A new master waits until
+the consumers of the previous master had time to come back.
 
 A queue is deleted as *checked* because a client asked for if-empty or if-unused. Until the delete is decided, the queue
 accepts no publishes and no consumers. If the transaction is outdated, the queue continues unchanged. If the outcome of
@@ -29,7 +30,7 @@ from warren.broker.model.ports import QueuePort
 from warren.broker.model.turn import TimerTarget, Turn
 from warren.broker.queues.held_publishes import HeldPublishes
 from warren.broker.routing.topology import Topology
-from warren.broker.routing.topology_transactions import plan_queue_removal
+from warren.broker.routing.topology_transactions import add_queue_removal
 
 RETRY_MS: Final = 1000
 
@@ -48,39 +49,38 @@ class PendingDeletes:
     def delete_unused(self, queue: LocalQueue, refuses: bool) -> None:
         """Delete an unused queue. `refuses`: a publish before the removal might have prevented the delete."""
         delete = PendingDelete(queue, self._topology, self._backend, self._turn)
-        if not delete.plan():
+        if not delete.propose(queue):
             self._deletes[queue.name] = delete
             if queue.held_publishes is None:
                 delete.held_publishes = HeldPublishes(queue, self._turn, refuses)
                 queue.held_publishes = delete.held_publishes
             queue.close()
 
-    def delete_unused_mirrored(self, queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
+    def delete_unused_mirrored(self, queue: LocalQueue, proxy: MirroredQueueProxy, expired: bool) -> None:
         """Delete an unused mirrored queue, whose master is on this node."""
-        PendingMirroredDelete(queue, proxy, self._topology, self._backend, self._turn).begin()
+        PendingMirroredDelete(queue, proxy, expired, self._topology, self._backend, self._turn).begin()
 
     def delete_checked(self, queue: QueuePort, waiter: TransactionWaiter) -> bool:
         """Delete a checked queue; False if the waiter is called later."""
-        plan = MetadataTransaction()
-        plan_queue_removal(plan, self._topology, queue)
+        transaction = MetadataTransaction()
+        add_queue_removal(transaction, self._topology, queue)
         if self._backend.is_immediate():
-            return self._backend.submit(plan, None)
+            return self._backend.submit(transaction, None)
         held_publishes = HeldPublishes(queue, self._turn, refuses=True)
         queue.held_publishes = held_publishes
         revocation = DeleteRevocation(queue, held_publishes, self._topology, self._backend, self._turn)
-        return self._backend.submit(plan, ConditionalDelete(held_publishes, revocation, waiter))
+        return self._backend.submit(transaction, ConditionalDelete(held_publishes, revocation, waiter))
 
     def await_end(self, name: str, waiter: TransactionWaiter | None) -> bool:
-        """Whether a queue of that name is yet to be removed. The waiter is then called, to plan again, when it is."""
+        """Whether a queue of that name is yet to be removed. The waiter is called then, and proposes again."""
         delete = self._deletes.get(name)
         if delete is not None and waiter is not None:
             delete.waiters.append(waiter)
         return delete is not None
 
-    def removed(self, queue: QueuePort) -> None:
-        if queue.held_publishes is not None:
-            queue.held_publishes.gone()
-        delete = self._deletes.pop(queue.name, None)
+    def removed(self, name: str) -> None:
+        """The queue of that name is removed; it may have become mirrored since it was closed."""
+        delete = self._deletes.pop(name, None)
         if delete is not None:
             delete.ended()
 
@@ -89,30 +89,32 @@ class PendingDeletes:
 class PendingDelete(TransactionWaiter, TimerTarget):
     """The delete of one unused queue."""
 
-    def __init__(self, queue: QueuePort, topology: Topology, backend: MetadataBackend, turn: Turn) -> None:
+    def __init__(self, queue: LocalQueue, topology: Topology, backend: MetadataBackend, turn: Turn) -> None:
         self.waiters: list[TransactionWaiter] = []
         # None if a client was deleting the queue already
         self.held_publishes: HeldPublishes | None = None
-        self._queue: QueuePort = queue
+        self._queue: LocalQueue = queue
         self._topology: Topology = topology
         self._backend: MetadataBackend = backend
         self._turn: Turn = turn
 
-    def plan(self) -> bool:
-        """Whether the queue is removed already."""
-        plan = MetadataTransaction()
-        plan_queue_removal(plan, self._topology, self._queue)
-        return self._backend.submit(plan, self)
+    def propose(self, queue: QueuePort) -> bool:
+        """Delete the queue, or its proxy; whether it is removed already."""
+        transaction = MetadataTransaction()
+        add_queue_removal(transaction, self._topology, queue)
+        return self._backend.submit(transaction, self)
 
     def ended(self) -> None:
         """The queue is removed."""
+        if self._queue.held_publishes is not None:
+            self._queue.held_publishes.gone()
         for waiter in self.waiters:
             waiter.outdated()
 
     def committed(self) -> None:
         """The queue is removed on all nodes."""
         if self.held_publishes is not None:
-            self.held_publishes.known()
+            self.held_publishes.applied_everywhere()
 
     def outdated(self) -> None:
         self._retry()
@@ -128,21 +130,33 @@ class PendingDelete(TransactionWaiter, TimerTarget):
         self._retry()
 
     def _retry(self) -> None:
-        if self._topology.queues.get(self._queue.name) is self._queue:
-            self.plan()
+        found = self._topology.queues.get(self._queue.name)
+        # if the queue became mirrored, its proxy has the same id
+        if found is not None and found.queue_id == self._queue.queue_id:
+            self.propose(found)
         else:
             self.committed()
 
 
 @final
 class PendingMirroredDelete(TransactionWaiter, TimerTarget):
-    """The delete of one unused mirrored queue. The queue stays if a consumer comes before it is removed."""
+    """The delete of one unused mirrored queue. The queue stays if a consumer comes before it is removed.
+
+    `expired`: the queue also stays if it was used in another way before the delete is planned again.
+    """
 
     def __init__(
-        self, queue: LocalQueue, proxy: MirroredQueueProxy, topology: Topology, backend: MetadataBackend, turn: Turn
+        self,
+        queue: LocalQueue,
+        proxy: MirroredQueueProxy,
+        expired: bool,
+        topology: Topology,
+        backend: MetadataBackend,
+        turn: Turn,
     ) -> None:
         self._queue: LocalQueue = queue
         self._proxy: MirroredQueueProxy = proxy
+        self._expired: bool = expired
         self._topology: Topology = topology
         self._backend: MetadataBackend = backend
         self._turn: Turn = turn
@@ -152,12 +166,12 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
         if self._turn.now_ms < reunited_at_ms:
             self._turn.set_timer(reunited_at_ms, self)
         else:
-            self._plan()
+            self._propose()
 
-    def _plan(self) -> None:
-        plan = MetadataTransaction()
-        plan_queue_removal(plan, self._topology, self._proxy)
-        self._backend.submit(plan, self)
+    def _propose(self) -> None:
+        transaction = MetadataTransaction()
+        add_queue_removal(transaction, self._topology, self._proxy)
+        self._backend.submit(transaction, self)
 
     def committed(self) -> None:
         """The queue is removed."""
@@ -176,8 +190,12 @@ class PendingMirroredDelete(TransactionWaiter, TimerTarget):
         queue = self._queue
         # the queue is closed when another node becomes its master
         unused = not queue.deleted and queue.consumer_count() == 0
-        if unused and self._topology.queues.get(queue.name) is self._proxy:
-            self._plan()
+        if not unused or self._topology.queues.get(queue.name) is not self._proxy:
+            return
+        if self._expired:
+            queue.expire_again()
+        else:
+            self._propose()
 
 
 @final
@@ -192,7 +210,7 @@ class ConditionalDelete(TransactionWaiter):
         self._waiter: TransactionWaiter = waiter
 
     def committed(self) -> None:
-        self._held_publishes.known()
+        self._held_publishes.applied_everywhere()
         self._waiter.committed()
 
     def outdated(self) -> None:
@@ -201,7 +219,7 @@ class ConditionalDelete(TransactionWaiter):
 
     def failed(self, reason: str) -> None:
         self._waiter.failed(reason)
-        self._revocation.plan()
+        self._revocation.propose()
 
 
 @final
@@ -217,23 +235,23 @@ class DeleteRevocation(TransactionWaiter, TimerTarget):
         self._backend: MetadataBackend = backend
         self._turn: Turn = turn
 
-    def plan(self) -> None:
+    def propose(self) -> None:
         if self._topology.queues.get(self._queue.name) is not self._queue:
-            self._held_publishes.known()
+            self._held_publishes.applied_everywhere()
             return
-        plan = MetadataTransaction()
-        plan.touch(queue_key(self._queue.vhost, self._queue.name))
-        if self._backend.submit(plan, self):
+        transaction = MetadataTransaction()
+        transaction.touch(queue_key(self._queue.vhost, self._queue.name))
+        if self._backend.submit(transaction, self):
             self.committed()
 
     def committed(self) -> None:
         self._held_publishes.release()
 
     def outdated(self) -> None:
-        self.plan()
+        self.propose()
 
     def failed(self, reason: str) -> None:
         self._turn.set_timer(self._turn.now_ms + RETRY_MS, self)
 
     def timer_fired(self) -> None:
-        self.plan()
+        self.propose()

@@ -199,16 +199,16 @@ class Vhost(VhostPort):
             self.delete_unused(queue)
         self._exclusive.pop(connection_id, None)
 
-    def delete_unused(self, queue: QueuePort, refuses: bool = False) -> None:
+    def delete_unused(self, queue: QueuePort, expired: bool = False) -> None:
         """Delete a queue that is unused or expired. Clients find it gone before the transaction commits."""
         if queue.deleted:
             return
         self._send_dead_letters(queue)
         proxy = self.topology.queues.get(queue.name)
         if isinstance(proxy, MirroredQueueProxy):
-            self._pending_deletes.delete_unused_mirrored(self._queues[queue.name], proxy)
+            self._pending_deletes.delete_unused_mirrored(self._queues[queue.name], proxy, expired)
         else:
-            self._pending_deletes.delete_unused(self._queues[queue.name], refuses)
+            self._pending_deletes.delete_unused(self._queues[queue.name], refuses=expired)
 
     def _send_dead_letters(self, queue: QueuePort) -> None:
         """Called before the delete of the queue is recorded."""
@@ -294,16 +294,22 @@ class Vhost(VhostPort):
 
     def remove_queue(self, name: str) -> None:
         queue = self._queues.get(name)
-        if queue is None or self.topology.queues.get(name) is not queue:
+        if queue is not None and self.topology.queues.get(name) is queue:
+            self._remove_unmirrored(queue)
+        else:
             self._remove_remote(name)
-            return
-        del self._queues[name]
+        # a queue that was closed before it became mirrored is still here
+        self._queues.pop(name, None)
+        self._pending_deletes.removed(name)
+
+    def _remove_unmirrored(self, queue: LocalQueue) -> None:
         self._turn.stats.queues_deleted += 1
         self._send_dead_letters(queue)
-        self._exclusive.get(queue.owner_id, {}).pop(name, None)
+        self._exclusive.get(queue.owner_id, {}).pop(queue.name, None)
         self.topology.remove_queue(queue)
         queue.close()
-        self._pending_deletes.removed(queue)
+        if queue.held_publishes is not None:
+            queue.held_publishes.gone()
 
     def _remove_remote(self, name: str) -> None:
         proxy = self.topology.queues.get(name)
@@ -406,7 +412,7 @@ class QueueExpiry(QueueOwner):
         self._vhost: Vhost = vhost
 
     def queue_expired(self, queue: QueuePort) -> None:
-        self._vhost.delete_unused(queue, refuses=True)
+        self._vhost.delete_unused(queue, expired=True)
 
     def queue_unused(self, queue: QueuePort) -> None:
         self._vhost.delete_unused(queue)

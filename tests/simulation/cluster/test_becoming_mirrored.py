@@ -1,7 +1,9 @@
-"""A queue that one node has becomes mirrored in use: clients do not notice, and no message is lost or doubled."""
+"""A queue of one node becomes mirrored while it is used: clients do not notice, and no message is lost or doubled."""
 
-from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in
-from tests.simulation.cluster.ring_lives import (
+import pytest
+
+from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in, taken
+from tests.simulation.cluster.replica_set_lives import (
     EVERYWHERE,
     become_mirrored,
     counted,
@@ -20,6 +22,8 @@ from warren.wire.methods import (
     BasicGetOk,
     ExchangeDeclare,
     QueueBind,
+    QueuePurge,
+    QueuePurgeOk,
     QueueUnbind,
     TxSelect,
     TxSelectOk,
@@ -169,3 +173,29 @@ def test_messages_acked_in_an_open_transaction_get_mirrors_too() -> None:
     become_mirrored(scenario, two)
     lose_home(scenario, two)
     assert numbers_in(scenario, three) == numbers
+
+
+@pytest.mark.parametrize("after_ms", range(50, 80, 3))
+def test_every_message_is_got_once_by_gets_without_acks_while_the_queue_becomes_mirrored(after_ms: int) -> None:
+    scenario = ClusterScenario()
+    scenario.world.store.delay_ms = lambda: 20
+    one, two, _three = scenario.nodes
+    declare(scenario, two)
+    _, numbers = published_at(scenario, two, 10)
+    guest = scenario.guest(one)
+    set_policy(two, EVERYWHERE)
+    scenario.elapse(after_ms)
+    assert [number for number, _marked in taken(scenario, guest)] == numbers
+
+
+@pytest.mark.parametrize("after_ms", range(70, 84))
+def test_a_purge_while_the_queue_becomes_mirrored_reports_how_many_messages_there_were(after_ms: int) -> None:
+    scenario = ClusterScenario()
+    scenario.world.store.delay_ms = lambda: 20
+    one, two, _three = scenario.nodes
+    declare(scenario, two)
+    published_at(scenario, two, 10)
+    guest = scenario.guest(one)
+    set_policy(two, EVERYWHERE)
+    scenario.elapse(after_ms)
+    assert scenario.ask(guest, QueuePurge("work")) == QueuePurgeOk(10)

@@ -90,7 +90,7 @@ def test_publishes_to_an_unused_queue_wait_until_it_is_removed(
     assert queue.publish(message_of("later")) == outcome
 
 
-def test_it_is_planned_again_if_something_else_changed_first(world: World) -> None:
+def test_a_delete_is_proposed_again_if_another_change_came_first(world: World) -> None:
     queue = world.queue(owner=7)
     world.vhost.delete_queues_of(7)
     world.vhost.bind(Binding(world.vhost.topology.exchanges["amq.fanout"], queue, "", {}))
@@ -102,7 +102,7 @@ def test_it_is_planned_again_if_something_else_changed_first(world: World) -> No
     assert world.vhost.topology.queues == {}
 
 
-def test_a_failed_delete_is_planned_again_after_a_pause(world: World) -> None:
+def test_a_failed_delete_is_proposed_again_after_a_pause(world: World) -> None:
     orphaned(world)
     world.backend.fail("no majority")
     world.pass_ms(int(RETRY_MS) - 1)
@@ -111,7 +111,7 @@ def test_a_failed_delete_is_planned_again_after_a_pause(world: World) -> None:
     assert world.backend.keys() == [["queues/%2F/q"]]
 
 
-def test_a_delete_is_not_planned_again_once_the_queue_is_removed(world: World) -> None:
+def test_a_delete_is_not_proposed_again_once_the_queue_is_removed(world: World) -> None:
     orphaned(world)
     world.backend.fail("nobody knows")
     world.vhost.remove_queue("q")

@@ -340,8 +340,12 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
         proxy.counted = queue.counted
         self._vhosts[definition.vhost].bindings.replace_queue(queue, proxy)
         if isinstance(queue, LocalQueue):
-            replica_sets.adopt(definition, queue, proxy)
+            proxy.used = queue.consumer_count() > 0
+            # a closed queue is about to be deleted
+            if not queue.deleted:
+                replica_sets.adopt(definition, queue, proxy)
         elif isinstance(queue, RemoteQueue):
+            proxy.used = len(queue.consumers()) > 0
             replica_sets.put(definition, queue.queue_id)
             proxy.predecessor = queue
             queue.successor = proxy

@@ -65,6 +65,10 @@ class LocalQueue(QueuePort, FetchWaiter, PromotionTarget):
     def close(self) -> None:
         """The queue was deleted: cancel its consumers, and drop its messages."""
 
+    def expire_again(self) -> None:
+        """The expired queue could not be deleted: call its owner again, unless it was used meanwhile."""
+        return
+
     # -- as the queue of a master replica
 
     @abstractmethod

@@ -3,7 +3,9 @@
 A queue that was found empty, unused or idle is to be deleted, and the cluster has to agree. Messages that were
 confirmed before were considered in the decision. Publishes after it are held here in order, without a confirm. If the
 queue stays, they are published to it. If the queue is deleted, they are refused, because they would have prevented the
-deletion; or, for a deletion that no publish prevents, they are dropped with the contents of the queue.
+deletion; or, for a deletion that no publish prevents, they are dropped with the contents of the queue. If the queue
+becomes mirrored first, the deletion is outdated: held publishes go to the proxy before any later publish does, and the
+proxy reports their outcomes.
 
 A client that wants to consume waits until the deletion is decided and every node knows, and tries again.
 
@@ -48,8 +50,6 @@ class HeldPublishes(PublishHold, FlushWaiter):
         self._known: bool = False
         self._kept: list[HeldPublish] = []
         self._waiting: list[OutputPort] = []
-        # takes the publishes after this hold; None: the queue itself
-        self.next: PublishHold | None = None
         # to be told after the flush of this turn
         self._answered: list[PublishWaiter] = []
 
@@ -70,16 +70,19 @@ class HeldPublishes(PublishHold, FlushWaiter):
             self._waiting.append(waiter)
         return not self._known
 
-    def release(self) -> None:
-        """The deletion was given up: publish the held messages, unless the queue is deleted already."""
-        if not self.over:
-            self._queue.held_publishes = self.next
-            for kept in self._end():
-                self._decide(kept, self._queue.publish(kept.message))
-            self._answer()
-        self.known()
+    def release(self, successor: PublishHold | None = None) -> None:
+        """The deletion was given up: publish the held messages, unless the queue is deleted already.
 
-    def known(self) -> None:
+        `successor`: forwards these and all later publishes, because the queue is mirrored.
+        """
+        if not self.over:
+            self._queue.held_publishes = successor
+            for kept in self._end():
+                self._publish(kept)
+            self._answer()
+        self.applied_everywhere()
+
+    def applied_everywhere(self) -> None:
         """Every node knows the decision."""
         self._known = True
         self._turn.inputs.extend(self._waiting)
@@ -107,6 +110,13 @@ class HeldPublishes(PublishHold, FlushWaiter):
         kept = self._kept
         self._kept = []
         return kept
+
+    def _publish(self, kept: HeldPublish) -> None:
+        outcome = self._queue.publish(kept.message)
+        if outcome & AWAITED and kept.waiter is not None:
+            self._queue.await_settlement(kept.waiter, kept.place)
+            kept.waiter = None
+        self._decide(kept, outcome)
 
     def _decide(self, kept: HeldPublish, outcome: i64) -> None:
         self._turn.held_bytes -= len(kept.message.content) + HELD_PUBLISH_BYTES

@@ -85,6 +85,11 @@ class IdleExpiry(TimerTarget):
             self._turn.cancel_timer(self._timer)
             self._timer = None
 
+    def resume(self) -> None:
+        """The expired queue could not be deleted: report it again, unless it was used meanwhile."""
+        if self._timer is None:
+            self.timer_fired()
+
     def timer_fired(self) -> None:
         self._timer = None
         if self._queue.consumer_count() != 0:
@@ -333,6 +338,10 @@ class Queue(LocalQueue):
     def touch(self) -> None:
         if self._idle is not None:
             self._idle.touch()
+
+    def expire_again(self) -> None:
+        if self._idle is not None:
+            self._idle.resume()
 
     # -- recovery and answers from disk
 

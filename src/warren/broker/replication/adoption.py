@@ -133,12 +133,12 @@ class AdoptedQueueForwarder(PublishHold):
 
 
 def forward_to_proxy(queue: LocalQueue, proxy: QueuePort) -> None:
-    """Forward later publishes of the queue to its proxy."""
-    held_publishes = queue.held_publishes
-    if isinstance(held_publishes, HeldPublishes) and not held_publishes.over:
-        held_publishes.next = AdoptedQueueForwarder(proxy)
+    """Forward held and later publishes of the queue to its proxy. A pending delete is outdated by the replica set."""
+    held_publishes, forwarder = queue.held_publishes, AdoptedQueueForwarder(proxy)
+    if isinstance(held_publishes, HeldPublishes):
+        held_publishes.release(forwarder)
     else:
-        queue.held_publishes = AdoptedQueueForwarder(proxy)
+        queue.held_publishes = forwarder
 
 
 def store_entries(queue: Queue, contents: ReplicaContents, unacked: list[Entry]) -> None:
