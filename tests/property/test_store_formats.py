@@ -172,6 +172,11 @@ class RemovedAgainstSet(RuleBasedStateMachine):
         self.removed.raise_floor(to)
         self.model.update(range(to))
 
+    @rule(position=POSITION)
+    def revive(self, position: int) -> None:
+        self.removed.revive(position)
+        self.model.discard(position)
+
     @rule()
     def write_and_read(self) -> None:
         out = BytesWriter()

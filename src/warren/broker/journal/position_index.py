@@ -493,6 +493,10 @@ class IndexRebuild(ReadWaiter):
         tail, queue_id = self._queue_index.tail, self._queue_index.queue_id
         while self._left:
             segment = self._left.pop()
+            if segment.moved_to is not None:
+                # it has no messages any more, and may be dropped
+                self._add_segment(current_segment(segment))
+                continue
             if not tail.rows_at_hand(segment):
                 self._reading = segment
                 tail.read_index(self, segment, queue_id)

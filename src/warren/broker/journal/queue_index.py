@@ -524,8 +524,8 @@ class EntryFetch(ReadWaiter, WriteWaiter):
         self._remember_rows(segment, rows)
         if current_segment(positions.segment) is not segment:
             self._go_on()
-        elif not self._choose(run, segment):
-            self._stop(f"segment {segment.number} lacks messages from position {run.first} on")
+        elif not self._choose(positions, segment):
+            self._stop(f"segment {segment.number} lacks messages from position {positions.first} on")
 
     def _remember_rows(self, segment: Segment, rows: bytes) -> None:
         self._drop_rows()
@@ -595,9 +595,11 @@ class EntryFetch(ReadWaiter, WriteWaiter):
             self._stop(error)
             return
         try:
-            entries = self._decode(run, segment, blocks)
-            if len(entries) < run.count and entries[len(entries) - 1].position >= run.last:
-                raise StoreError(f"segment {segment.number} lacks messages between {run.first} and {run.last}")
+            entries = self._decode(positions, segment, blocks)
+            if len(entries) < positions.count and entries[len(entries) - 1].position >= positions.last:
+                raise StoreError(
+                    f"segment {segment.number} lacks messages between {positions.first} and {positions.last}"
+                )
         except StoreError as fault:
             self._stop(str(fault))
             return

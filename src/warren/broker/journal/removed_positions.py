@@ -130,6 +130,7 @@ class RemovedPositions:
             return
         if position < self.floor:
             floor = self.floor
+            self._clear_below_floor()
             self.floor = position
             if position + 1 < floor:
                 self.add_range(position + 1, floor - 1)
@@ -141,6 +142,16 @@ class RemovedPositions:
         self._own += 1
         self._above -= 1
         self._drop_idle()
+
+    def _clear_below_floor(self) -> None:
+        """Clear the bits below the floor, before the floor is lowered and they have a meaning again."""
+        number = int(self.floor >> SPAN_SHIFT)
+        bitmap = self._bitmaps.get(number)
+        if bitmap is not None:
+            # never the shared bitmap: the bit of the floor is not set
+            below = int(self.floor & (SPAN - 1))
+            bits = int.from_bytes(bitmap, "little") >> below << below
+            self._bitmaps[number] = bytearray(bits.to_bytes(512, "little"))
 
     def raise_floor(self, to: i64) -> None:
         """Every position below `to` is removed, or was never used."""

@@ -213,6 +213,28 @@ def test_messages_moved_during_a_rebuild_are_found_in_their_segment() -> None:
     assert found.spans() == spans_of(*[(n, n) for n in range(4, 37, 4)], (38, 40))
 
 
+def test_messages_are_found_whose_segment_was_dropped_before_the_rebuild_came_to_it() -> None:
+    world = ContentsWorld(segment_bytes=SMALL)
+    filled(world, 1, 40)
+    for position in range(1, 38):
+        if position % 4:
+            world.copy.remove(0, position, position)
+    world.go_on()
+    found = ContentsWorld(world.disk, SMALL, prepared=False)
+    segments = [extent.segment for extent in found.queue_index.segment_extents]
+    found.copy.prepare(found.asker)
+    # the first answer comes after compaction has moved messages and dropped their segments
+    held, found.turn.effects = found.turn.effects, []
+    found.journal.compaction.begin(segments[0])
+    for _second in range(5):
+        found.pass_ms(1000)
+    assert int(segments[0].number) not in found.disk.segments()
+    found.turn.effects = held
+    found.go_on()
+    assert (found.asker.times, found.asker.damage) == (1, "")
+    assert found.spans() == spans_of(*[(n, n) for n in range(4, 37, 4)], (38, 40))
+
+
 def test_closed_contents_do_not_come_back() -> None:
     world = ContentsWorld()
     filled(world, 1, 5)

@@ -1,9 +1,11 @@
 """A block of positions against a dictionary of sizes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from warren.broker.journal.position_index import POSITIONS_PER_BLOCK, PositionBlock
+from warren.errors import InvariantBroken
 
 PLACES = st.integers(0, int(POSITIONS_PER_BLOCK) - 1)
 
@@ -48,3 +50,13 @@ def test_a_whole_block_is_removed_at_once() -> None:
     assert block.take_range(0, POSITIONS_PER_BLOCK) == (POSITIONS_PER_BLOCK, sum(range(int(POSITIONS_PER_BLOCK))))
     block.add(3, 5)
     assert (block.held(0, POSITIONS_PER_BLOCK), block.size_of(3), block.body_bytes) == ([3], 5, 5)
+
+
+def test_a_block_that_counts_a_position_it_does_not_have_is_broken() -> None:
+    block = PositionBlock()
+    block.add(3, 7)
+    block.add(4, 9)
+    block.check()
+    block.bits[0] = 0
+    with pytest.raises(InvariantBroken, match="counts 2"):
+        block.check()

@@ -96,7 +96,7 @@ def test_positions_removed_one_by_one_cost_no_more_than_a_range() -> None:
     assert encoded(singly) == encoded(at_once)
 
 
-def test_sets_do_not_share_what_they_write_to() -> None:
+def test_sets_do_not_share_state() -> None:
     full, other = RemovedPositions(), RemovedPositions()
     full.add_range(4096, 8191)
     other.add_range(4096, 8191)
@@ -191,3 +191,14 @@ def test_a_revived_position_is_not_removed_and_all_others_are_unchanged(position
     for one in everything:
         removed.add(one)
     assert (removed.floor, removed.bytes_held()) == (13_000, 0)
+
+
+def test_positions_that_the_floor_has_passed_can_be_revived_one_after_another() -> None:
+    removed = RemovedPositions()
+    removed.add_range(2, 5)
+    removed.add(7)
+    removed.add(1)
+    for position in (3, 2):
+        removed.revive(position)
+        removed.check()
+    assert [one for one in range(1, 9) if removed.has(one)] == [1, 4, 5, 7]
