@@ -352,7 +352,7 @@ def basic_get(channel: Channel, method: Method) -> None:
     if isinstance(queue, RemoteQueuePort):
         answer = remote_queues.answer_from_home(channel, queue, GET_NO_ACK if method.no_ack else GET)
         if answer is not None:
-            _answer_get(channel, queue, answer.entry, method.no_ack)
+            _answer_get(channel, answer.queue, answer.entry, method.no_ack)
         return
     queue.touch()
     if not queue.can_get():

@@ -19,6 +19,7 @@ from warren.broker.model.ports import PENDING, ConsumerPort, QueuePort
 from warren.broker.model.remote_queue import (
     CANCEL,
     COUNT,
+    GET_NO_ACK,
     IF_EMPTY,
     IF_UNUSED,
     PURGE,
@@ -49,7 +50,18 @@ def answer_from_home(
 def answer_to(channel: Channel, queue: RemoteQueuePort, question: i64) -> QueueAnswer | None:
     """The question and its answer, if the current frame asked it before."""
     known = channel.asked
-    return known if known is not None and known.queue is queue and known.question == question else None
+    if known is None or known.question != question:
+        return None
+    return known if known.queue is queue or _went_to_predecessor(known, queue) else None
+
+
+def _went_to_predecessor(known: QueueAnswer, queue: RemoteQueuePort) -> bool:
+    """Whether this purge or get without acks went to the proxy from before the queue was mirrored.
+
+    It is not asked again, because the home removes the messages before its answer is here.
+    """
+    removes = known.question in (PURGE, GET_NO_ACK)
+    return removes and known.fault is None and known.queue.queue_id == queue.queue_id
 
 
 def has_current_counts(channel: Channel, queue: QueuePort) -> bool:
