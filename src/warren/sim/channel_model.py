@@ -67,7 +67,7 @@ class ObservedDelivery:
         self.queue_requeued = False
         self.tag = 0
         self.redelivered = False
-        self.heard: ReceivedMethod
+        self.received: ReceivedMethod
         self.now_ms = 0
         # the publish it belongs to, if it is known; the copy of it in this queue, if there is one
         self.attempt: PublishAttempt | None = None
@@ -124,7 +124,7 @@ class ChannelModel:
         """Whether a delivery that leaves in this turn was requeued in it."""
         return self.over or self.recovering > 0
 
-    def hear(self, method: Method, attempt: PublishAttempt | None, now_ms: int) -> None:
+    def method_received(self, method: Method, attempt: PublishAttempt | None, now_ms: int) -> None:
         """The node has received this method."""
         if isinstance(method, BasicPublish):
             assert attempt is not None

@@ -102,7 +102,7 @@ class SimulatedPublisher(SimulatedClient):
             self.send(CHANNEL, ChannelClose(reply_code=200, reply_text="enough"))
             return
         if not self.calmed and fate < 0.015:
-            self.say_goodbye()
+            self.close_in_order()
             return
         if not self.calmed and fate < 0.03:
             self._change_bindings()
@@ -110,8 +110,8 @@ class SimulatedPublisher(SimulatedClient):
         if self._uncommitted and (self.calmed or self.chance.random() < 0.5):
             self._end_transaction()
 
-    def heard(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def method_received(self, received: ReceivedMethod) -> None:
+        method = received.method
         if isinstance(method, BasicAck | BasicNack):
             for number in answered_tags(method, self._unanswered):
                 self._unanswered.pop(number, None)
@@ -271,8 +271,8 @@ class SimulatedConsumer(SimulatedClient):
         if self.transactional and self.chance.random() < 0.5:
             self._end_transaction()
 
-    def heard(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def method_received(self, received: ReceivedMethod) -> None:
+        method = received.method
         if isinstance(method, BasicDeliver):
             self.received_count += 1
             subscription = self._tags[method.consumer_tag]
@@ -383,7 +383,7 @@ class SimulatedConsumer(SimulatedClient):
 
     def _leave(self) -> None:
         self._channel_open = False
-        self.say_goodbye()
+        self.close_in_order()
 
     # -- carrying them out
 

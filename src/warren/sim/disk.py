@@ -70,9 +70,9 @@ class UnflushedBatch:
 class SimulatedDisk:
     """The files and the metadata of one node, and the work on them."""
 
-    def __init__(self, chance: Random, schedule: Schedule, tell: Callable[[Event], None]) -> None:
+    def __init__(self, chance: Random, schedule: Schedule, emit: Callable[[Event], None]) -> None:
         self.directory = SimulatedDirectory(chance)
-        self.archives = SimulatedArchives(chance, schedule, tell, self._tell_step, self._flush_ms, self._is_full)
+        self.archives = SimulatedArchives(chance, schedule, emit, self._report_step, self._flush_ms, self._is_full)
         self.values: dict[str, tuple[int, bytes]] = {}
         self.revision = 0
         self.incarnation = 0
@@ -95,7 +95,7 @@ class SimulatedDisk:
         self.watch: Callable[[str], None] | None = None
         self._chance = chance
         self._schedule = schedule
-        self._tell = tell
+        self._emit = emit
         self._life = 0
         self._orders: deque[Effect] = deque()
         self._reads: deque[ReadIndex | ReadJournal] = deque()
@@ -188,17 +188,17 @@ class SimulatedDisk:
             elif self._unflushed:
                 self._schedule(FLUSH_WITHIN_MS, lambda: self._flush_late(life))
             return
-        self._tell_step(step)
+        self._report_step(step)
         self._schedule(duration_ms, lambda: self._take_step(life))
 
-    def _tell_step(self, step: str) -> None:
+    def _report_step(self, step: str) -> None:
         if self.watch is not None:
             self.watch(step)
 
     def _flush_late(self, life: int) -> None:
         """No order asked for a flush in all that time."""
         if life == self._life and self._writer is None and self._unflushed:
-            self._begin(self._flush_and_tell())
+            self._begin(self._flush_and_report())
 
     def _work(self) -> Steps:
         """Carry out all waiting orders."""
@@ -240,12 +240,12 @@ class SimulatedDisk:
             group.append(self._orders.popleft())
         return group
 
-    def _flush_and_tell(self) -> Steps:
+    def _flush_and_report(self) -> Steps:
         yield from self._flush_segments()
         self._report()
 
     def _report(self) -> None:
-        self._tell(FlushCompleted(self.written_no - self.base_no, max(0, self.flushed_no - self.base_no)))
+        self._emit(FlushCompleted(self.written_no - self.base_no, max(0, self.flushed_no - self.base_no)))
 
     def _apply(self, changes: list[MetadataChange]) -> None:
         """One transaction: all of it, durable, or nothing."""
@@ -364,13 +364,13 @@ class SimulatedDisk:
                 file.write(offset, data[: self._chance.randrange(len(data))])
             if not self._told_full:
                 self._told_full = True
-                self._tell(DiskFull(NO_ROOM))
+                self._emit(DiskFull(NO_ROOM))
             if self.directory.find(SPARE) is not file:
                 self.directory.unlink(SPARE)
             yield "wait for room", RETRY_MS
         if self._told_full:
             self._told_full = False
-            self._tell(DiskFull(""))
+            self._emit(DiskFull(""))
 
     def _is_full(self) -> bool:
         return self.full
@@ -391,7 +391,7 @@ class SimulatedDisk:
         if life != self._life:
             return
         order = self._reads.popleft()
-        self._tell(self._index_read(order) if isinstance(order, ReadIndex) else self._journal_read(order))
+        self._emit(self._index_read(order) if isinstance(order, ReadIndex) else self._journal_read(order))
         self._reading = bool(self._reads)
         if self._reading:
             self._schedule_read()

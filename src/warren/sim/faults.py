@@ -64,9 +64,9 @@ class WorldFaults(ABC):
     def _weighted(self, faults: dict[Callable[[], None], int]) -> Callable[[], None]:
         return self._chance.choices(list(faults), list(faults.values()))[0]
 
-    def _say(self, what: str) -> None:
+    def _record_fault(self, what: str) -> None:
         self._world.seen[f"fault {what.split()[0]}"] += 1
-        self._world.trace.say("fault", what)
+        self._world.trace.write("fault", what)
 
     def _member(self) -> SimulatedClusterNode:
         return self._chance.choice(self._world.members)
@@ -80,23 +80,23 @@ class WorldFaults(ABC):
     def _reset(self) -> None:
         link = self._link()
         if link is not None:
-            self._say(f"reset #{link.number}")
+            self._record_fault(f"reset #{link.number}")
             link.reset()
 
     def _stall(self) -> None:
         link = self._link()
         if link is not None:
-            self._say(f"stall {link.client.name}")
+            self._record_fault(f"stall {link.client.name}")
             link.client_stalls(self._chance.choice((20, 200, 1_500)))
 
     def _freeze(self) -> None:
         member, duration_ms = self._member(), self._chance.choice(self.freezes_ms)
-        self._say(f"freeze {member.name} for {duration_ms} ms")
+        self._record_fault(f"freeze {member.name} for {duration_ms} ms")
         member.freeze(duration_ms)
 
     def _slow_disk(self) -> None:
         member = self._member()
-        self._say(f"slow disk of {member.name}")
+        self._record_fault(f"slow disk of {member.name}")
         member.disk.slow = True
         self._world.schedule(self._chance.choice((300, 2_000)), lambda: setattr(member.disk, "slow", False))
 
@@ -140,7 +140,7 @@ class NodeFaults(WorldFaults):
     def _silence(self) -> None:
         link = self._link()
         if link is not None:
-            self._say(f"silence on #{link.number}")
+            self._record_fault(f"silence on #{link.number}")
             # either the client or the node's heartbeat notices first
             link.go_silent(self._chance.choice((2_000, 10_000)))
 
@@ -148,13 +148,13 @@ class NodeFaults(WorldFaults):
         """Memory runs low, or is plentiful again."""
         node = self._member()
         used_bytes = self._chance.choice((0, 100_000))
-        self._say(f"memory of {node.name}: {used_bytes} bytes")
+        self._record_fault(f"memory of {node.name}: {used_bytes} bytes")
         node.add(MemoryMeasured(used_bytes, 20_000))
         node.add(DiskMeasured(self._chance.choice((0, 2_000)), 1_000))
 
     def _full_disk(self) -> None:
         node = self._member()
-        self._say(f"full disk of {node.name}")
+        self._record_fault(f"full disk of {node.name}")
         node.disk.full = True
         self._world.schedule(self._chance.choice((50, 500)), lambda: setattr(node.disk, "full", False))
 
@@ -171,7 +171,7 @@ class NodeFaults(WorldFaults):
         node = self._member()
         step = self._chance.choice(("", *DANGEROUS_STEPS))
         steps_left = self._chance.randint(1, 20 if step == "" else 2)
-        self._say(f"ambush {node.name} at '{step}', {steps_left}")
+        self._record_fault(f"ambush {node.name} at '{step}', {steps_left}")
         strike_at_step(node.disk, step, steps_left, lambda taken: self._caught(node, taken))
 
     def _caught(self, node: SimulatedClusterNode, taken: str) -> None:

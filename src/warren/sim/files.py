@@ -245,7 +245,7 @@ class SimulatedArchives:
         self,
         chance: Random,
         schedule: Schedule,
-        tell: Callable[[Event], None],
+        emit: Callable[[Event], None],
         watch: Callable[[str], None],
         takes: Callable[[], int],
         full: Callable[[], bool],
@@ -253,7 +253,7 @@ class SimulatedArchives:
         self.directory = SimulatedDirectory(chance)
         self._chance = chance
         self._schedule = schedule
-        self._tell = tell
+        self._emit = emit
         self._watch = watch
         self._takes = takes
         self._full = full
@@ -319,7 +319,7 @@ class SimulatedArchives:
         if order.offset == 0:
             yield "sync archive directory", self._takes()
             self.directory.sync()
-        self._tell(ArchiveWritten(order.ticket))
+        self._emit(ArchiveWritten(order.ticket))
 
     def _drop(self, order: DropArchive) -> Steps:
         prefix = f"{order.stream_id}/"
@@ -334,6 +334,6 @@ class SimulatedArchives:
             return
         file = self.directory.find(archive_name(order.stream_id, order.segment))
         if file is None:
-            self._tell(ArchiveRead(order.ticket, b"", f"segment {order.segment} of the stream is not there"))
+            self._emit(ArchiveRead(order.ticket, b"", f"segment {order.segment} of the stream is not there"))
         else:
-            self._tell(ArchiveRead(order.ticket, file.read(order.offset, order.length)))
+            self._emit(ArchiveRead(order.ticket, file.read(order.offset, order.length)))

@@ -97,16 +97,16 @@ class OnlyPublished(Invariant):
     rule = "only published messages are delivered"
 
     def delivered(self, delivery: ObservedDelivery) -> str:
-        attempt, heard = delivery.attempt, delivery.heard
+        attempt, received = delivery.attempt, delivery.received
         wrong = why_undeliverable(
-            attempt, heard.body, () if delivery.spec.surprising else (REFUSED, WITHDRAWN, FORGOTTEN)
+            attempt, received.body, () if delivery.spec.surprising else (REFUSED, WITHDRAWN, FORGOTTEN)
         )
         if wrong:
             return f"{delivery}: {wrong}"
         if delivery.copy is None:
             return f"{delivery}: it was not routed there, or was not dropped where it came from"
         if delivery.copy.dead_letter:
-            headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
+            headers = decode_properties(received.header, 0, len(received.header)).headers or {}
             return "" if "x-death" in headers else f"{delivery}: a dead letter without x-death"
         return ""
 

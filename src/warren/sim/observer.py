@@ -119,41 +119,41 @@ class InvariantSet(ViolationLog):
 
     def delivered(self, delivery: ObservedDelivery) -> None:
         for member in self.members:
-            self._hear(member, member.delivered(delivery))
+            self._record_complaint(member, member.delivered(delivery))
 
     def answered(self, channel: ChannelModel, publish_no: int, multiple: bool) -> None:
         for member in self.members:
-            self._hear(member, member.answered(channel, publish_no, multiple))
+            self._record_complaint(member, member.answered(channel, publish_no, multiple))
 
     def settled(self, attempt: PublishAttempt) -> None:
         for member in self.members:
-            self._hear(member, member.settled(attempt))
+            self._record_complaint(member, member.settled(attempt))
 
     def promised(self, promise: DurabilityClaim, on_disk_no: int) -> None:
         for member in self.members:
-            self._hear(member, member.promised(promise, on_disk_no))
+            self._record_complaint(member, member.promised(promise, on_disk_no))
 
     def recovered(self, observer: "NodeObserver") -> None:
         for member in self.members:
-            self._hear(member, member.recovered(observer))
+            self._record_complaint(member, member.recovered(observer))
 
     def returned(self, attempt: PublishAttempt | None) -> None:
         for member in self.members:
-            self._hear(member, member.returned(attempt))
+            self._record_complaint(member, member.returned(attempt))
 
     def turned(self, observer: "NodeObserver") -> None:
         for member in self.members:
-            self._hear(member, member.turned(observer))
+            self._record_complaint(member, member.turned(observer))
 
     def ended(self, observer: "NodeObserver") -> None:
         for member in self.members:
-            self._hear(member, member.ended(observer))
+            self._record_complaint(member, member.ended(observer))
 
     def rested(self, observer: "NodeObserver") -> None:
         for member in self.members:
-            self._hear(member, member.rested(observer))
+            self._record_complaint(member, member.rested(observer))
 
-    def _hear(self, member: Invariant, text: str) -> None:
+    def _record_complaint(self, member: Invariant, text: str) -> None:
         if text:
             self.complain(member.rule, text)
 
@@ -214,23 +214,23 @@ class NodeObserver:
                 connection.writes_paused = isinstance(event, WritesPaused)
                 connection.knows_paused = connection.knows_paused and connection.writes_paused
         elif isinstance(event, StopRequested):
-            for told in self.connections.values():
-                self._end_channels(told)
+            for open_connection in self.connections.values():
+                self._end_channels(open_connection)
         elif isinstance(event, BytesReceived):
-            self.heard_client(event.connection_id, spoken, now_ms)
+            self.client_methods_received(event.connection_id, spoken, now_ms)
 
-    def heard_client(self, number: int, spoken: list[SentMethod], now_ms: int) -> None:
+    def client_methods_received(self, number: int, spoken: list[SentMethod], now_ms: int) -> None:
         """The node acted on these methods of a client."""
         self._now_ms = now_ms
-        for said in spoken:
-            self._hear_client(self.connections[number], said)
+        for sent in spoken:
+            self._receive_from_client(self.connections[number], sent)
 
     def takes_without_ack(self, number: int, spoken: list[SentMethod]) -> bool:
         """Whether a connection consumes without acks, or asks to in these methods."""
         connection = self.connections.get(number)
         if connection is not None and any(channel.takes_without_ack() for channel in connection.channels.values()):
             return True
-        return any(isinstance(said.method, BasicConsume | BasicGet) and said.method.no_ack for said in spoken)
+        return any(isinstance(sent.method, BasicConsume | BasicGet) and sent.method.no_ack for sent in spoken)
 
     def node_died(self, clean: bool) -> None:
         """Its memory is gone, and what is not on its disk never happened."""
@@ -250,22 +250,22 @@ class NodeObserver:
             if copy.spec.dead_letter_exchange and not any(spec.durable for spec in dead_letter_queues):
                 copy.may_have_died = copy.spec.drops
 
-    def _hear_client(self, connection: ConnectionModel, said: SentMethod) -> None:
+    def _receive_from_client(self, connection: ConnectionModel, sent: SentMethod) -> None:
         if connection.deaf:
             return
-        self.history.seen[f"client says {said.method.name}"] += 1
-        if said.channel == 0:
-            if isinstance(said.method, ConnectionClose):
+        self.history.seen[f"client says {sent.method.name}"] += 1
+        if sent.channel == 0:
+            if isinstance(sent.method, ConnectionClose):
                 self._end_channels(connection)
             return
-        if isinstance(said.method, ChannelOpen):
-            connection.channels[said.channel] = ChannelModel(self.history, self.routing)
+        if isinstance(sent.method, ChannelOpen):
+            connection.channels[sent.channel] = ChannelModel(self.history, self.routing)
             return
-        channel = connection.channels.get(said.channel)
+        channel = connection.channels.get(sent.channel)
         if channel is None or channel.over:
             return
-        channel.hear(said.method, said.attempt, self._now_ms)
-        if said.provokes:
+        channel.method_received(sent.method, sent.attempt, self._now_ms)
+        if sent.provokes:
             channel.provoked = True
             channel.end()
 
@@ -274,29 +274,29 @@ class NodeObserver:
     def left(self, effects: list[Effect], kept_back: dict[int, bytes], now_ms: int) -> None:
         """The effects of a turn, and the output that is held back, by connection."""
         self._now_ms = now_ms
-        said: list[tuple[ConnectionModel, ReceivedMethod]] = []
+        sent: list[tuple[ConnectionModel, ReceivedMethod]] = []
         for effect in effects:
             if isinstance(effect, SendBytes):
-                said += self._read(effect)
+                sent += self._read(effect)
         for number, kept in kept_back.items():
             connection = self.connections[number]
-            said += self._feed(connection, kept[connection.ahead :])
+            sent += self._feed(connection, kept[connection.ahead :])
             connection.ahead = len(kept)
         ending: list[tuple[ConnectionModel, ReceivedMethod]] = []
         others: list[tuple[ConnectionModel, ReceivedMethod]] = []
-        self._record_ends(effects, said)
+        self._record_ends(effects, sent)
         recovered: Counter[ChannelModel] = Counter()
-        for connection, heard in said:
-            channel = connection.channels.get(heard.channel)
+        for connection, received in sent:
+            channel = connection.channels.get(received.channel)
             gives_back = connection.over or channel is None or channel.over or channel.recovering > recovered[channel]
-            (ending if gives_back else others).append((connection, heard))
-            if channel is not None and isinstance(heard.method, BasicRecoverOk):
+            (ending if gives_back else others).append((connection, received))
+            if channel is not None and isinstance(received.method, BasicRecoverOk):
                 recovered[channel] += 1
-        for connection, heard in ending:
-            self._hear_node(connection, heard)
+        for connection, received in ending:
+            self._receive_from_node(connection, received)
         self.history.record_passing()
-        for connection, heard in others:
-            self._hear_node(connection, heard)
+        for connection, received in others:
+            self._receive_from_node(connection, received)
         for connection in self.connections.values():
             connection.knows_paused = connection.writes_paused
             while connection.promises and connection.promises[0][0] <= connection.left_bytes:
@@ -329,18 +329,18 @@ class NodeObserver:
     def _feed(self, connection: ConnectionModel, data: bytes) -> list[tuple[ConnectionModel, ReceivedMethod]]:
         connection.read_bytes += len(data)
         try:
-            return [(connection, heard) for heard in connection.stream.feed(data)]
+            return [(connection, received) for received in connection.stream.feed(data)]
         except (ConnectionFault, KeyError) as fault:
             self._checkers.complain(
                 "whole frames", f"connection #{connection.number} was sent bytes that are none: {fault}"
             )
             return []
 
-    def _record_ends(self, effects: list[Effect], said: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
-        for connection, heard in said:
-            method = heard.method
+    def _record_ends(self, effects: list[Effect], sent: list[tuple[ConnectionModel, ReceivedMethod]]) -> None:
+        for connection, received in sent:
+            method = received.method
             if isinstance(method, ChannelClose):
-                channel = connection.channels[heard.channel]
+                channel = connection.channels[received.channel]
                 if not channel.provoked:
                     self._checkers.complain("no fault without cause", f"#{connection.number}: {method.reply_text}")
                 channel.end()
@@ -363,25 +363,25 @@ class NodeObserver:
         for channel in connection.channels.values():
             channel.end()
 
-    def _hear_node(self, connection: ConnectionModel, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def _receive_from_node(self, connection: ConnectionModel, received: ReceivedMethod) -> None:
+        method = received.method
         self.history.seen[f"node says {method.name}"] += 1
-        channel = connection.channels.get(heard.channel)
+        channel = connection.channels.get(received.channel)
         if channel is None or channel.closed:
             if isinstance(method, BasicDeliver | BasicGetOk | BasicAck | BasicNack | BasicReturn):
-                where = f"channel {heard.channel} of connection #{connection.number}"
+                where = f"channel {received.channel} of connection #{connection.number}"
                 self._checkers.complain("nothing for closed channels", f"{method.name} for {where}, which is closed")
             return
         if isinstance(method, BasicDeliver):
-            self._delivered(connection, channel, heard, method)
+            self._delivered(connection, channel, received, method)
         elif isinstance(method, BasicGetOk):
-            self._got(connection, channel, heard, method)
+            self._got(connection, channel, received, method)
         elif isinstance(method, BasicGetEmpty):
             channel.gets.popleft()
         elif isinstance(method, BasicAck | BasicNack):
             self._answered(connection, channel, method)
         elif isinstance(method, BasicReturn):
-            self._returned(heard)
+            self._returned(received)
         elif isinstance(method, AWAITED):
             connection.promises.append((connection.read_bytes, channel.awaited.popleft()))
         elif isinstance(method, BasicRecoverOk):
@@ -394,29 +394,33 @@ class NodeObserver:
     # -- deliveries
 
     def _delivered(
-        self, connection: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicDeliver
+        self, connection: ConnectionModel, channel: ChannelModel, received: ReceivedMethod, method: BasicDeliver
     ) -> None:
         consumer = channel.consumers.get(method.consumer_tag)
         if consumer is None:
             self._checkers.complain("nothing for closed channels", f"a delivery for consumer '{method.consumer_tag}'")
             return
-        delivery = ObservedDelivery(connection.number, heard.channel, channel, consumer, consumer.spec, consumer.no_ack)
+        delivery = ObservedDelivery(
+            connection.number, received.channel, channel, consumer, consumer.spec, consumer.no_ack
+        )
         delivery.pushed_while_paused = connection.knows_paused
-        self._record_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+        self._record_delivery(delivery, method.delivery_tag, method.redelivered, received)
 
     def _got(
-        self, connection: ConnectionModel, channel: ChannelModel, heard: ReceivedMethod, method: BasicGetOk
+        self, connection: ConnectionModel, channel: ChannelModel, received: ReceivedMethod, method: BasicGetOk
     ) -> None:
         spec, no_ack = channel.gets.popleft()
-        delivery = ObservedDelivery(connection.number, heard.channel, channel, None, spec, no_ack)
-        self._record_delivery(delivery, method.delivery_tag, method.redelivered, heard)
+        delivery = ObservedDelivery(connection.number, received.channel, channel, None, spec, no_ack)
+        self._record_delivery(delivery, method.delivery_tag, method.redelivered, received)
 
-    def _record_delivery(self, delivery: ObservedDelivery, tag: int, redelivered: bool, heard: ReceivedMethod) -> None:
+    def _record_delivery(
+        self, delivery: ObservedDelivery, tag: int, redelivered: bool, received: ReceivedMethod
+    ) -> None:
         delivery.tag = tag
         delivery.redelivered = redelivered
-        delivery.heard = heard
+        delivery.received = received
         delivery.now_ms = self._now_ms
-        delivery.attempt = self.history.attempt_of(heard.body)
+        delivery.attempt = self.history.attempt_of(received.body)
         if delivery.attempt is not None:
             delivery.copy = self._copy_in(delivery.attempt, delivery.spec)
         delivery.queue_requeued = delivery.spec.name in self.history.requeued
@@ -462,8 +466,8 @@ class NodeObserver:
                     if copy.spec.refuses and copy.state == READY:
                         self.history.end(copy, "refused")
 
-    def _returned(self, heard: ReceivedMethod) -> None:
-        attempt = self.history.attempt_of(heard.body)
+    def _returned(self, received: ReceivedMethod) -> None:
+        attempt = self.history.attempt_of(received.body)
         self._checkers.returned(attempt)
         if attempt is not None:
             attempt.returned = True

@@ -144,7 +144,7 @@ class SimulatedProcess(SimulatedHost):
     def stop(self, down_ms: int = 0) -> None:
         """Ask the process to end; it is started again after a while."""
         if self.up and not self.stopping:
-            self.simulation.trace.say(self.name, "is asked to stop")
+            self.simulation.trace.write(self.name, "is asked to stop")
             self.stopping = True
             self._down_ms = down_ms
             self.add(StopRequested())
@@ -160,7 +160,7 @@ class SimulatedProcess(SimulatedHost):
         self._die("stopped", self._down_ms, clean=True)
 
     def _die(self, how: str, down_ms: int, clean: bool = False) -> None:
-        self.simulation.trace.say(self.name, how)
+        self.simulation.trace.write(self.name, how)
         self._seen(f"node {how}")
         self.up = False
         self.stopping = False

@@ -78,9 +78,9 @@ class RunResult:
         stats = f"{self.published} published, {self.confirmed} confirmed, {self.steps_taken} steps"
         if self.good:
             return f"seed {self.seed}: good ({stats})"
-        told = "\n".join(f"  {complaint}" for complaint in self.complaints)
+        complaints = "\n".join(f"  {complaint}" for complaint in self.complaints)
         again = f"warren sim --seed {self.seed} --steps {self.steps} {self.options}".rstrip()
-        return f"seed {self.seed}: BROKEN ({stats}); replay with {again}\n{told}"
+        return f"seed {self.seed}: BROKEN ({stats}); replay with {again}\n{complaints}"
 
     def print_verdict(self) -> int:
         """Print the result; returns the exit code."""
@@ -97,7 +97,7 @@ class RunTrace:
         self.now_ms: Callable[[], int] = int
         self._streams: dict[tuple[str, int], MethodStream] = {}
 
-    def say(self, who: str, what: str) -> None:
+    def write(self, who: str, what: str) -> None:
         if self._sink is not None:
             self._sink(f"{self.now_ms():>8} {who:<12} {what}")
 
@@ -116,38 +116,38 @@ class RunTrace:
             what += f" {event.node}"
         elif isinstance(event, TransactionDecided):
             what += f" {event.ticket}: {event.outcome} {event.reason}".rstrip()
-        self.say(node, f"<- {what}")
+        self.write(node, f"<- {what}")
 
     def effect(self, node: str, effect: Effect) -> None:
         if isinstance(effect, SendBytes):
-            self.say(
+            self.write(
                 node, f"-> SendBytes #{effect.connection_id} {len(effect.data)} bytes{self._methods(node, effect)}"
             )
         elif isinstance(effect, Note):
             facts = " ".join(f"{name}={value}" for name, value in sorted(effect.fields.items()))
-            self.say(node, f"-- {effect.level} {effect.name} {facts}")
+            self.write(node, f"-- {effect.level} {effect.name} {facts}")
         elif isinstance(effect, CloseConnection):
-            self.say(node, f"-> CloseConnection #{effect.connection_id}")
+            self.write(node, f"-> CloseConnection #{effect.connection_id}")
         elif isinstance(effect, AppendRecords):
             flushed = ", flushed" if effect.flush else ""
             size = f"{len(effect.data)} bytes at {effect.offset} of segment {effect.segment}{flushed}"
-            self.say(node, f"-> Store {effect.batch_no}: {len(effect.changes)} changes, {size}")
+            self.write(node, f"-> Store {effect.batch_no}: {len(effect.changes)} changes, {size}")
         elif isinstance(effect, SealSegment):
-            self.say(node, f"-> Seal {effect.segment}")
+            self.write(node, f"-> Seal {effect.segment}")
         elif isinstance(effect, WriteCheckpoint):
-            self.say(node, f"-> KeepCheckpoint {len(effect.data)} bytes")
+            self.write(node, f"-> KeepCheckpoint {len(effect.data)} bytes")
         elif isinstance(effect, CompleteCommand):
-            self.say(node, f"-> Answered {effect.ticket} {effect.refusal}".rstrip())
+            self.write(node, f"-> Answered {effect.ticket} {effect.refusal}".rstrip())
         elif isinstance(effect, SendToPeer):
-            self.say(node, f"-> SendToPeer {effect.node} {len(effect.data)} bytes")
+            self.write(node, f"-> SendToPeer {effect.node} {len(effect.data)} bytes")
         elif not isinstance(effect, SetTimer):
-            self.say(node, f"-> {effect!r}")
+            self.write(node, f"-> {effect!r}")
 
     def _methods(self, node: str, effect: SendBytes) -> str:
         """The methods in these bytes, counted."""
         stream = self._streams.setdefault((node, effect.connection_id), MethodStream())
         try:
-            names = Counter(heard.method.name for heard in stream.feed(effect.data))
+            names = Counter(received.method.name for received in stream.feed(effect.data))
         except (ConnectionFault, KeyError):
             return ": no frames"
         shown = [name if count == 1 else f"{name} x{count}" for name, count in names.items()]

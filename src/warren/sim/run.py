@@ -42,7 +42,7 @@ def run_node(
     faults = NodeFaults(world, every_ms=chance.choice((30, 150, 600, 1_000_000)), deaths=chance.random() < 0.6)
     world.run_until(lambda: False, steps)
     if not checkers.complaints:
-        trace.say("world", "heals")
+        trace.write("world", "heals")
         faults.heal()
         workload.calm()
         operator.calm()

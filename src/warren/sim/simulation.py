@@ -225,17 +225,17 @@ class SimulatedConnection:
         """Bytes in transit are lost, and both sides learn of it."""
         if not self._over:
             self._end()
-            self._tell(lambda: self.client.lost(self))
+            self._notify_later(lambda: self.client.lost(self))
             if self._node_knows:
-                self._tell(lambda: self.node.add(ConnectionDropped(self.number, "reset")))
+                self._notify_later(lambda: self.node.add(ConnectionDropped(self.number, "reset")))
 
     def node_died(self) -> None:
         """The node's process is gone: only the client is told."""
         if not self._over:
             self._end()
-            self._tell(lambda: self.client.lost(self))
+            self._notify_later(lambda: self.client.lost(self))
 
-    def _tell(self, news: Callable[[], None]) -> None:
+    def _notify_later(self, news: Callable[[], None]) -> None:
         def arrive() -> None:
             self._network.unnotified -= 1
             news()
@@ -440,7 +440,7 @@ class SimulatedClient:
     def act(self) -> None:
         """Some time has passed."""
 
-    def heard(self, heard: ReceivedMethod) -> None:
+    def method_received(self, received: ReceivedMethod) -> None:
         """The node sent a method on a channel."""
 
     def channel_ended(self, number: int) -> None:
@@ -481,7 +481,7 @@ class SimulatedClient:
         for method in self.topology:
             self.send(channel, method)
 
-    def say_goodbye(self) -> None:
+    def close_in_order(self) -> None:
         """Close the connection in order; a new one follows."""
         self.is_open = False
         self.send(0, ConnectionClose(reply_code=200, reply_text="bye"))
@@ -490,13 +490,13 @@ class SimulatedClient:
 
     def received(self, link: SimulatedConnection, data: bytes) -> None:
         if link is self.link:
-            for heard in self._stream.feed(data):
-                self._hear(heard)
+            for received in self._stream.feed(data):
+                self._handle_method(received)
 
     def lost(self, link: SimulatedConnection) -> None:
         if link is not self.link:
             return
-        self.world.trace.say(self.name, f"lost #{link.number}")
+        self.world.trace.write(self.name, f"lost #{link.number}")
         self.link = None
         self.is_open = False
         self.cut_off()
@@ -509,7 +509,7 @@ class SimulatedClient:
         self.connections += 1
         self._stream = MethodStream()
         self.link = self.world.network.connect(self, host)
-        self.world.trace.say(self.name, f"connects as #{self.link.number}")
+        self.world.trace.write(self.name, f"connects as #{self.link.number}")
         self._written_at_ms = self.world.now_ms
         self.link.client_writes(PROTOCOL_HEADER, None)
 
@@ -521,8 +521,8 @@ class SimulatedClient:
                 self.link.client_writes(HEARTBEAT_FRAME, None)
         self.world.schedule(self.chance.randint(1, self.pace_ms), self._tick)
 
-    def _hear(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def _handle_method(self, received: ReceivedMethod) -> None:
+        method = received.method
         if isinstance(method, ConnectionStart):
             self.send(0, ConnectionStartOk("PLAIN", b"\0guest\0guest", {"capabilities": CAPABILITIES}))
         elif isinstance(method, ConnectionTune):
@@ -538,10 +538,10 @@ class SimulatedClient:
         elif isinstance(method, ConnectionCloseOk):
             self._hang_up()
         elif isinstance(method, ChannelClose):
-            self.send(heard.channel, ChannelCloseOk())
-            self.channel_ended(heard.channel)
+            self.send(received.channel, ChannelCloseOk())
+            self.channel_ended(received.channel)
         elif self.is_open:
-            self.heard(heard)
+            self.method_received(received)
 
     def _hang_up(self) -> None:
         if self.link is not None:

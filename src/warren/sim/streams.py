@@ -199,8 +199,8 @@ class SimulatedStreamPublisher(SimulatedClient):
         content = content_frames(payload, body, CHANNEL, self.frame_max)
         self.send(CHANNEL, BasicPublish("", self._ledger.name), content=content)
 
-    def heard(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def method_received(self, received: ReceivedMethod) -> None:
+        method = received.method
         if isinstance(method, BasicAck | BasicNack):
             for tag in answered_tags(method, self._unconfirmed):
                 message = self._unconfirmed.pop(tag)
@@ -244,16 +244,16 @@ class SimulatedStreamReader(SimulatedClient):
 
     def act(self) -> None:
         if not self._thorough and not self.calmed and self.chance.random() < 0.02:
-            self.say_goodbye()
+            self.close_in_order()
 
-    def heard(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def method_received(self, received: ReceivedMethod) -> None:
+        method = received.method
         if not isinstance(method, BasicDeliver):
             return
-        headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
+        headers = decode_properties(received.header, 0, len(received.header)).headers or {}
         offset = headers["x-stream-offset"]
         assert isinstance(offset, int)
-        message = heard.body.decode().rstrip(".")
+        message = received.body.decode().rstrip(".")
         self._ledger.saw(self.name, offset, self._before, message)
         self._before = offset
         self._seen_to = max(self._seen_to, offset)

@@ -81,7 +81,8 @@ class ObservedNode(SimulatedClusterNode):
 
     def _batch(self) -> tuple[Inbox, Inbox]:
         """A lost connection shares a turn with earlier events, unless its client consumes without acks: its deliveries
-        of that turn would be gone unseen."""
+        of that turn would be gone unseen. A request to stop has a turn of its own: input that the node held back is
+        discarded then, and the observer could not tell it from handled input."""
         for index, (event, _spoken) in enumerate(self._inbox):
             if isinstance(event, ConnectionDropped) and index:
                 said = [said for _event, spoken in self._inbox[:index] for said in spoken]
@@ -116,8 +117,8 @@ class ObservedNode(SimulatedClusterNode):
             if isinstance(event, BytesReceived) and event.connection_id == number:
                 unread_bytes += len(event.data)
         read_to = link.handed_over - unread_bytes
-        self._held_back.setdefault(number, []).extend(said for said in spoken if said.end_offset > read_to)
-        return [said for said in spoken if said.end_offset <= read_to]
+        self._held_back.setdefault(number, []).extend(sent for sent in spoken if sent.end_offset > read_to)
+        return [sent for sent in spoken if sent.end_offset <= read_to]
 
     def _kept_back(self) -> dict[int, bytes]:
         """Output to clients that the node holds until the disk has the batch it depends on."""
@@ -240,7 +241,7 @@ class NodeWorld(SimulatedCluster):
 
 
 def _settings(seed: int) -> BrokerSettings:
-    """Segments so small that they fill, and sometimes so little memory that messages go to disk."""
+    """Segments so small that they fill, sometimes so little memory that messages go to disk, and short turns."""
     chance = Random(f"{seed}/settings")
     return BrokerSettings(
         heartbeat_s=HEARTBEAT_S,

@@ -4,7 +4,7 @@ The edits change the state machines, or the simulated nodes that use them.
 
     python -m tests.simulation.replica_sets.plants      the table of docs/reliability.md, as it should be
 
-Not here: that they are caught (`test_planted_ring_bugs`), how they are planted (`fresh`).
+Not here: that they are caught (`test_planted_replica_set_bugs`), how they are planted (`fresh`).
 """
 
 import importlib
@@ -29,7 +29,7 @@ NEWCOMERS = "sim.replica_sets.master"
 
 
 class Plant(NamedTuple):
-    """The rule that is broken (0 for what the theory says besides), how, and by which edits: module, old, new."""
+    """The broken rule (0 for other statements of the theory), how, and the edits: module, old, new."""
 
     rule: int
     bug: str
@@ -44,7 +44,7 @@ class Catch(NamedTuple):
 
 
 def hunt(plant: Plant, seeds: Iterable[int]) -> Catch | None:
-    """Run seeds until a rule objects."""
+    """Run seeds until a rule breaks."""
     with freshly_loaded(plant.edits, RINGS):
         replica_sets = importlib.import_module("warren.sim.replica_sets.run")
         for seed in seeds:
@@ -111,7 +111,7 @@ PLANTS = (
     bug(
         0,
         "a mirror does not count the publishes in committed batches",
-        (MIRROR, "            self.marks.heard(name, incarnation, count)\n", "            pass\n"),
+        (MIRROR, "            self.marks.record(name, incarnation, count)\n", "            pass\n"),
     ),
     bug(
         0,
@@ -211,7 +211,7 @@ PLANTS = (
         (
             MEMBER,
             "        return promotion_candidates(self.replica_set, living, self.world.promotes_unsynced)",
-            "        return [self.run]",
+            "        return [self.node_incarnation]",
         ),
     ),
     bug(
@@ -219,8 +219,8 @@ PLANTS = (
         "a joining mirror counts only after its admission is known",
         (
             MASTER,
-            "for replica_set in self._proposals:\n            runs +=",
-            "for replica_set in []:\n            runs +=",
+            "for replica_set in self._proposals:\n            counted +=",
+            "for replica_set in []:\n            counted +=",
         ),
     ),
     bug(
@@ -228,8 +228,8 @@ PLANTS = (
         "a mirror no longer counts while its removal is only proposed",
         (
             MASTER,
-            "runs = list(self.replica_set.in_sync)",
-            "runs = list((self._proposals or [self.replica_set])[-1].in_sync)",
+            "counted = list(self.replica_set.in_sync)",
+            "counted = list((self._proposals or [self.replica_set])[-1].in_sync)",
         ),
     ),
     bug(
@@ -287,7 +287,7 @@ PLANTS = (
     bug(
         12,
         "a message is delivered below an uncommitted delivery watermark",
-        (MASTERY, "= self.out, self.watermark.committed", "= self.out, self.watermark.asked"),
+        (MASTERY, "= self.out, self.watermark.committed", "= self.out, self.watermark.requested"),
     ),
     bug(
         12,

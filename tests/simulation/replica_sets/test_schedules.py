@@ -1,4 +1,4 @@
-"""Every schedule of a small ring with so many faults, and so many things that happen in another order than usual."""
+"""Every rule holds in every schedule of a small replica set, with a limited number of faults and reorderings."""
 
 import importlib
 

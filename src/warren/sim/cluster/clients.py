@@ -112,24 +112,24 @@ class ClusterClient(SimulatedClient):
         self._open_at_ms = self.world.now_ms + 10**9
         self.send(CHANNEL, ChannelClose(reply_code=200, reply_text="enough"))
 
-    def heard(self, heard: ReceivedMethod) -> None:
-        if isinstance(heard.method, ChannelCloseOk):
+    def method_received(self, received: ReceivedMethod) -> None:
+        if isinstance(received.method, ChannelCloseOk):
             self._pause(0)
         elif self.channel_open:
-            self.hear(heard)
+            self.channel_method_received(received)
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, received: ReceivedMethod) -> None:
         """The node sent a method on the channel."""
 
-    def _hear(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def _handle_method(self, received: ReceivedMethod) -> None:
+        method = received.method
         self.world.seen[f"node says {method.name}"] += 1
         if isinstance(method, ChannelClose):
             self.world.seen[f"fault {method.reply_code}"] += 1
             if not any(excuse in method.reply_text for excuse in self.excuses):
                 text = f"{self.name} was told {method.reply_code} {method.reply_text}"
                 self.world.checkers.complain("no fault without cause", text)
-        super()._hear(heard)
+        super()._handle_method(received)
 
     def _pause(self, duration_ms: int) -> None:
         self._open_at_ms = self.world.now_ms + duration_ms
@@ -192,7 +192,7 @@ class ClusterPublisher(ClusterClient):
                 return
             if fate < 0.015:
                 self._end_run()
-                self.say_goodbye()
+                self.close_in_order()
                 return
             for _ in range(self.chance.randint(1, self.burst_max)):
                 if len(self._unanswered) + len(self._uncommitted) < WINDOW and len(self._committing) < 3:
@@ -220,15 +220,15 @@ class ClusterPublisher(ClusterClient):
         self.send(CHANNEL, method, content=content)
         return attempt
 
-    def hear(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def channel_method_received(self, received: ReceivedMethod) -> None:
+        method = received.method
         if isinstance(method, BasicAck | BasicNack):
             self._answered(method)
         elif isinstance(method, TxCommitOk):
             for attempt in self._committing.popleft():
                 attempt.state = CONFIRMED
         elif isinstance(method, BasicReturn):
-            self.world.ledger.returned(heard.body)
+            self.world.ledger.returned(received.body)
 
     def _answered(self, method: BasicAck | BasicNack) -> None:
         for number in answered_tags(method, self._unanswered):
@@ -333,14 +333,14 @@ class ClusterConsumer(ClusterClient):
             self.close_channel()
         elif 0.89 <= fate < 0.892:
             self._end_run()
-            self.say_goodbye()
+            self.close_in_order()
 
-    def hear(self, heard: ReceivedMethod) -> None:
-        method = heard.method
+    def channel_method_received(self, received: ReceivedMethod) -> None:
+        method = received.method
         if isinstance(method, BasicDeliver):
-            self._delivered(heard, method)
+            self._delivered(received, method)
         elif isinstance(method, BasicGetOk):
-            self._take(heard, method.delivery_tag, method.redelivered, self._gets.popleft(), "")
+            self._take(received, method.delivery_tag, method.redelivered, self._gets.popleft(), "")
         elif isinstance(method, BasicGetEmpty):
             self._gets.popleft()
         elif isinstance(method, BasicCancel | BasicCancelOk):
@@ -351,7 +351,7 @@ class ClusterConsumer(ClusterClient):
         elif isinstance(method, BasicConsumeOk):
             self.world.seen["consumer started"] += 1
 
-    def _delivered(self, heard: ReceivedMethod, method: BasicDeliver) -> None:
+    def _delivered(self, received: ReceivedMethod, method: BasicDeliver) -> None:
         consumer = method.consumer_tag
         queue = self._consumers.get(consumer)
         if queue is None:
@@ -361,12 +361,12 @@ class ClusterConsumer(ClusterClient):
         if self.prefetch and held >= self.prefetch:
             text = f"{consumer} got tag {method.delivery_tag} and holds its {self.prefetch}"
             self.world.checkers.complain("unacked within prefetch", text)
-        self._take(heard, method.delivery_tag, method.redelivered, queue, consumer)
+        self._take(received, method.delivery_tag, method.redelivered, queue, consumer)
 
-    def _take(self, heard: ReceivedMethod, tag: int, redelivered: bool, queue: str, consumer: str) -> None:
-        assert self.link is not None, "it was heard over one"
+    def _take(self, received: ReceivedMethod, tag: int, redelivered: bool, queue: str, consumer: str) -> None:
+        assert self.link is not None, "it was received over one"
         attempt = self.world.ledger.delivered(
-            consumer or self.who, self.link, queue, heard.body, redelivered, not self._recovering
+            consumer or self.who, self.link, queue, received.body, redelivered, not self._recovering
         )
         if attempt is not None and queue == LOOSE and consumer:
             self.world.ledger.settled(attempt, queue, True, False)

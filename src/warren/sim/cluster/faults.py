@@ -61,17 +61,17 @@ class ClusterFaults(WorldFaults):
         member = self._member()
         down_ms = self._chance.choice((0, 100, 1_000, 5_000, 9_000))
         if self._chance.random() < 0.5:
-            self._say(f"kill {member.name} for {down_ms} ms")
+            self._record_fault(f"kill {member.name} for {down_ms} ms")
             member.kill(down_ms)
         else:
-            self._say(f"power of {member.name} is gone for {down_ms} ms")
+            self._record_fault(f"power of {member.name} is gone for {down_ms} ms")
             member.lose_power(down_ms)
 
     def _ambush(self) -> None:
         """A node will lose power at some step of its disk's work, perhaps a certain one."""
         member, down_ms = self._member(), self._chance.choice((0, 1_000, 5_000))
         step = self._chance.choice(("", *DANGEROUS_STEPS))
-        self._say(f"ambush {member.name} at '{step}'")
+        self._record_fault(f"ambush {member.name} at '{step}'")
 
         def strike(_taken: str) -> None:
             self._world.schedule(0, lambda: member.lose_power(down_ms))
@@ -81,7 +81,7 @@ class ClusterFaults(WorldFaults):
     def _slow_death(self) -> None:
         """A node loses power while its disk is behind."""
         member = self._member()
-        self._say(f"waning of {member.name}")
+        self._record_fault(f"waning of {member.name}")
         member.disk.slow = True
         self._world.schedule(self._chance.randint(50, 1_000), lambda: self._fall(member))
 
@@ -93,14 +93,14 @@ class ClusterFaults(WorldFaults):
     def _stop(self) -> None:
         member = self._member()
         down_ms = self._chance.choice((0, 100, 1_000, 5_000))
-        self._say(f"stop {member.name} for {down_ms} ms")
+        self._record_fault(f"stop {member.name} for {down_ms} ms")
         member.stop(down_ms)
 
     # -- links
 
     def _cut_wire(self) -> None:
         link, duration_ms = self._chance.choice(self._world.peer_links.all), self._duration_ms()
-        self._say(f"cut {link.members[0].name} from {link.members[1].name} for {duration_ms} ms")
+        self._record_fault(f"cut {link.members[0].name} from {link.members[1].name} for {duration_ms} ms")
         for place in (0, 1):
             link.set_cut(place, True)
         self._world.schedule(duration_ms, link.mend)
@@ -109,14 +109,14 @@ class ClusterFaults(WorldFaults):
         link, place, duration_ms = self._chance.choice(self._world.peer_links.all), self._chance.choice((0, 1)), 0
         duration_ms = self._duration_ms()
         one, other = link.members[place].name, link.members[1 - place].name
-        self._say(f"mute {one} to {other} for {duration_ms} ms")
+        self._record_fault(f"mute {one} to {other} for {duration_ms} ms")
         link.set_cut(place, True)
         self._world.schedule(duration_ms, link.mend)
 
     def _isolate(self) -> None:
         """A node reaches no other node, and not the store."""
         member, duration_ms = self._member(), self._duration_ms()
-        self._say(f"isolate {member.name} for {duration_ms} ms")
+        self._record_fault(f"isolate {member.name} for {duration_ms} ms")
         wires = self._world.peer_links.of(member.name)
         for link in wires:
             for place in (0, 1):
@@ -128,7 +128,7 @@ class ClusterFaults(WorldFaults):
 
     def _cut_store(self) -> None:
         member, duration_ms = self._member(), self._duration_ms()
-        self._say(f"unstore {member.name} for {duration_ms} ms")
+        self._record_fault(f"unstore {member.name} for {duration_ms} ms")
         self._cut_from_store(member, duration_ms)
 
     def _cut_from_store(self, member: SimulatedClusterNode, duration_ms: int) -> None:
@@ -137,10 +137,10 @@ class ClusterFaults(WorldFaults):
 
     def _lose_majority(self) -> None:
         store, duration_ms = self._world.store, self._duration_ms()
-        self._say(f"majority is lost for {duration_ms} ms")
+        self._record_fault(f"majority is lost for {duration_ms} ms")
         store.set_majority(False)
         self._world.schedule(duration_ms, lambda: store.set_majority(True))
 
     def _forget_history(self) -> None:
-        self._say("forget what was changed")
+        self._record_fault("forget what was changed")
         self._world.store.forget_history()

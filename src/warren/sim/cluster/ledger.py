@@ -49,7 +49,7 @@ class DeliveryRecord:
     # a client acked it; a client rejected it without requeueing
     acked: bool = False
     rejected: bool = False
-    # the connection that holds it, and the number of disruptions when it came
+    # the connection that holds it, since when, and the number of disruptions when it came
     holder: SimulatedConnection | None = None
     disruptions: int = 0
 
@@ -156,7 +156,9 @@ class ClientLedger(PromiseBook):
 
     def _look_for_members(self, record: QueueRecord) -> None:
         up = [member.name for member in self._world.members if member.up]
-        if record.in_sync and not any(name in up and self._lives.get(name) == run for name, run in record.in_sync):
+        if record.in_sync and not any(
+            name in up and self._lives.get(name) == incarnation for name, incarnation in record.in_sync
+        ):
             record.forsaken_ms = self._world.now_ms
 
     def ended_ms(self, node: str) -> int:
@@ -239,15 +241,15 @@ class ClientLedger(PromiseBook):
         key = (f"{consumer}/{queue}", attempt.publisher)
         last = self._last.get(key, 0)
         if attempt.number < last:
-            told = f"{what}: message {last} of its publisher went first"
-            self._world.schedule(UNDER_WAY_MS + 1, lambda: self._judge_order(attempt, queue, told))
+            text = f"{what}: message {last} of its publisher went first"
+            self._world.schedule(UNDER_WAY_MS + 1, lambda: self._judge_order(attempt, queue, text))
         self._last[key] = max(last, attempt.number)
 
-    def _judge_order(self, attempt: PublishAttempt, queue: str, told: str) -> None:
+    def _judge_order(self, attempt: PublishAttempt, queue: str, text: str) -> None:
         """It came out of order a while ago; that was wrong if nothing was requeued since it was published."""
         times_ms = [*self.record(queue).shaken_ms, *self._world.disruptions_ms]
         if not any(time_ms + UNDER_WAY_MS >= attempt.sent_ms for time_ms in times_ms):
-            self._complain("order kept", told)
+            self._complain("order kept", text)
 
     # -- at the end
 

@@ -71,9 +71,9 @@ class SimulatedMetadataStore:
         # held keys: the holder, and when the key expires
         self._held: dict[str, tuple[SimulatedStoreClient, int]] = {}
 
-    def client(self, tell: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
+    def client(self, emit: EventSink, begin_after: int = 0) -> "SimulatedStoreClient":
         """A node's client; it is told what came after that revision, or, with 0, the whole state."""
-        client = SimulatedStoreClient(self, tell, begin_after)
+        client = SimulatedStoreClient(self, emit, begin_after)
         self._clients.append(client)
         return client
 
@@ -182,13 +182,13 @@ class SimulatedMetadataStore:
 class SimulatedStoreClient:
     """One node's way to the store and back."""
 
-    def __init__(self, store: SimulatedMetadataStore, tell: EventSink, begin_after: int) -> None:
+    def __init__(self, store: SimulatedMetadataStore, emit: EventSink, begin_after: int) -> None:
         self.cut_off = False
         self._store = store
         self._clock = store.clock
-        self._tell = tell
+        self._emit = emit
         # what this node has been told, and what is in transit to it
-        self._told = begin_after
+        self._notified = begin_after
         self._sent = begin_after
         self._arrival_ms = 0
         # messages in transit when this number changes are lost
@@ -224,7 +224,7 @@ class SimulatedStoreClient:
 
     def road_changed(self) -> None:
         self._road += 1
-        self._sent = self._told
+        self._sent = self._notified
         self.news_came()
 
     # -- transactions
@@ -257,7 +257,7 @@ class SimulatedStoreClient:
 
     def _decide(self, ticket: int, decision: CommitResult) -> None:
         if not self._gone:
-            self._tell(TransactionDecided(ticket, decision.outcome, decision.revision, decision.reason))
+            self._emit(TransactionDecided(ticket, decision.outcome, decision.revision, decision.reason))
 
     # -- held keys
 
@@ -318,8 +318,8 @@ class SimulatedStoreClient:
 
     def _receive(self, event: Event, revision: int, road: int) -> None:
         if road == self._road:
-            self._told = revision
-            self._tell(event)
+            self._notified = revision
+            self._emit(event)
 
     def _open(self) -> bool:
         return self._store.majority and not self.cut_off and not self._gone

@@ -137,11 +137,11 @@ class SimulatedClusterNode(SimulatedProcess):
             return
         store = self._world.store
         self.disk.asked = self.disk.incarnation
-        run = IncarnationDefinition(self.name, self.disk.incarnation, 0, self.disk.identity)
-        definitions = [*passing.definitions, self._definition(), run]
+        incarnation = IncarnationDefinition(self.name, self.disk.incarnation, 0, self.disk.identity)
+        definitions = [*passing.definitions, self._definition(), incarnation]
         store.move_in(passing.revision, shared_snapshot(self.disk.values, definitions, self.name, passing.revision))
         self.is_member = True
-        self._world.trace.say(self.name, "founds a cluster")
+        self._world.trace.write(self.name, "founds a cluster")
         revision, snapshot = self._open_store_client()
         self.add(MetadataMigrated(revision, snapshot))
 
@@ -174,7 +174,7 @@ class SimulatedClusterNode(SimulatedProcess):
             self._make_core(self.disk.found(world.now_ms))
         elif self.reaches_store():
             self._enlist()
-            self._count_run()
+            self._register_incarnation()
             found = self.disk.found(world.now_ms)
             found.share(*self._open_store_client())
             self._make_core(found)
@@ -190,13 +190,13 @@ class SimulatedClusterNode(SimulatedProcess):
         if store.modified(definition.key()) == 0:
             store.commit(ProposeTransaction(0, [], [(definition.key(), definition.value())], [], []))
 
-    def _count_run(self) -> None:
+    def _register_incarnation(self) -> None:
         store, disk = self._world.store, self.disk
         counted, _seen_at = next_incarnation(
             self.name, disk.incarnation, disk.identity, disk.asked, store.snapshot()[1]
         )
         store.commit(ProposeTransaction(0, [], [(counted.key(), counted.value())], [], []))
-        disk.incarnation = disk.asked = counted.run
+        disk.incarnation = disk.asked = counted.incarnation
 
     def lose_disk(self, down_ms: int = 0) -> None:
         """The host breaks down for that long, and comes back with an empty disk."""
@@ -212,7 +212,7 @@ class SimulatedClusterNode(SimulatedProcess):
         except Exception as error:
             world.checkers.complain("the node starts", f"{self.name} raised {type(error).__name__}: {error}")
             return
-        world.trace.say(self.name, f"begins life {self.lives}")
+        world.trace.write(self.name, f"begins life {self.lives}")
         self.up = True
         self.paused = False
         self.peers = {}
@@ -299,10 +299,10 @@ class SimulatedLinkEnd:
     member: "SimulatedClusterNode"
     life: int
     incarnation: int
-    # it was told that the run has begun; it was told, or has decided, that it is over
-    told: bool = False
+    # it was notified that the run has begun; it was notified, or has decided, that it is over
+    connected: bool = False
     over: bool = False
-    heard_ms: int = 0
+    received_at_ms: int = 0
     # in transit to it; first the begin, last the close
     coming: deque[bytes | str] = field(default_factory=deque)
     scheduled: bool = False
@@ -372,7 +372,7 @@ class SimulatedLink:
 
     def whole_since_ms(self) -> int | None:
         """Since when both ends know of the run; None if one of them does not."""
-        if self.run is None or not all(end.lives() and end.told and not end.over for end in self.run):
+        if self.run is None or not all(end.lives() and end.connected and not end.over for end in self.run):
             return None
         return max(end.since_ms for end in self.run)
 
@@ -380,7 +380,7 @@ class SimulatedLink:
 
     def send(self, sender: "SimulatedClusterNode", data: bytes) -> None:
         place = self.members.index(sender)
-        if self.run is not None and self.run[place].told and not self.run[place].over:
+        if self.run is not None and self.run[place].connected and not self.run[place].over:
             self.run[1 - place].coming.append(data)
             self._stir(1 - place)
             self._watch_level(self.run, 1 - place)
@@ -428,8 +428,8 @@ class SimulatedLink:
             end.member.add(PeerReceived(other.member.name, thing[:size]))
             self._watch_level(run, place)
         elif thing == BEGUN:
-            end.told = True
-            end.since_ms = end.heard_ms = self._world.now_ms
+            end.connected = True
+            end.since_ms = end.received_at_ms = self._world.now_ms
             end.member.add(PeerConnected(other.member.name, other.incarnation))
         else:
             self._end(end, other, "it was closed")
@@ -464,11 +464,11 @@ class SimulatedLink:
         """An end that hears nothing for too long gives up."""
         assert self.run is not None
         end, other = self.run[place], self.run[1 - place]
-        if not end.told or end.over:
+        if not end.connected or end.over:
             return
         if other.lives() and not other.over and not other.member.frozen and not self.cut[1 - place]:
-            end.heard_ms = self._world.now_ms
-        elif self._world.now_ms - end.heard_ms > SILENCE_MS and not end.member.frozen:
+            end.received_at_ms = self._world.now_ms
+        elif self._world.now_ms - end.received_at_ms > SILENCE_MS and not end.member.frozen:
             self._give_up(place, "it is silent")
 
     def _ask_host(self, place: int) -> None:
@@ -511,7 +511,7 @@ class SimulatedLink:
             return
         end.over = True
         end.coming.clear()
-        if end.told and end.lives():
+        if end.connected and end.lives():
             self._world.disrupted()
             end.member.add(PeerLost(other.member.name, reason, False))
 

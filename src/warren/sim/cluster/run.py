@@ -35,7 +35,7 @@ def run_cluster(
     faults = ClusterFaults(world, every_ms=chance.choice((300, 1_000, 3_000, 1_000_000)))
     world.run_until(lambda: False, steps)
     if not checkers.complaints:
-        world.trace.say("world", "heals")
+        world.trace.write("world", "heals")
         faults.heal()
         workload.calm()
         _rest(world, workload)
@@ -64,7 +64,7 @@ def _come_together(world: ClusterWorld, workload: ClusterWorkload, chance: Rando
 
 def _rest(world: ClusterWorld, workload: ClusterWorkload) -> None:
     """All clients finish, the queues are drained, and the final checks run."""
-    _await(world, "everybody is back, and errands are done", lambda: world.whole() and workload.errands_done())
+    _await(world, "everybody is back, and errands are done", lambda: world.whole() and workload.lifecycles_done())
     # the draining consumers would keep them
     _await(world, "what was deserted is gone", lambda: not world.rules.deserted())
     workload.drain()

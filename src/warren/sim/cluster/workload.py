@@ -101,11 +101,11 @@ class QueueLifecycleClient(ClusterClient):
 
     def work(self) -> None:
         if self._script is None and not self.calmed:
-            self._script = self._short_errand() if self.chance.random() < 0.2 else self._errand()
+            self._script = self._short_lifecycle() if self.chance.random() < 0.2 else self._lifecycle()
             self._go_on(None)
 
-    def hear(self, heard: ReceivedMethod) -> None:
-        self._go_on(heard)
+    def channel_method_received(self, received: ReceivedMethod) -> None:
+        self._go_on(received)
 
     def forget_channel(self) -> None:
         if self._purging:
@@ -121,15 +121,15 @@ class QueueLifecycleClient(ClusterClient):
         """The outcome is unknown; after a while it cannot happen any more."""
         self.world.schedule(UNKNOWN_MS, lambda: self.world.ledger.purged(name))
 
-    def _go_on(self, heard: ReceivedMethod | None) -> None:
+    def _go_on(self, received: ReceivedMethod | None) -> None:
         script = self._script
         if script is None:
             return
         try:
-            if heard is None:
+            if received is None:
                 next(script)
             else:
-                script.send(heard)
+                script.send(received)
         except StopIteration:
             self.rounds += 1
             if self._script is script:
@@ -139,13 +139,13 @@ class QueueLifecycleClient(ClusterClient):
         """Send a method, and wait for one of these."""
         self.send(CHANNEL, method)
         while True:
-            heard = yield
-            if isinstance(heard.method, expected):
-                return heard
+            received = yield
+            if isinstance(received.method, expected):
+                return received
 
     # -- the life of a queue
 
-    def _errand(self) -> Script:
+    def _lifecycle(self) -> Script:
         self._serial += 1
         name = f"errand-{self.name}-{self._serial}"
         exclusive = self.chance.random() < 0.25
@@ -176,7 +176,7 @@ class QueueLifecycleClient(ClusterClient):
         yield from self._ask(QueueDelete(name), QueueDeleteOk)
         self._exclusive = ""
 
-    def _short_errand(self) -> Script:
+    def _short_lifecycle(self) -> Script:
         """Declare a queue that goes with its last consumer, and be that consumer."""
         self._serial += 1
         name = f"errand-{self.name}-{self._serial}"
@@ -203,10 +203,10 @@ class QueueLifecycleClient(ClusterClient):
             self.send(CHANNEL, BasicPublish(LIFECYCLE_CLIENTS, name, mandatory=True), content=content)
         unanswered = dict(attempts)
         while unanswered:
-            heard = yield
-            method = heard.method
+            received = yield
+            method = received.method
             if isinstance(method, BasicReturn):
-                self.world.ledger.returned(heard.body)
+                self.world.ledger.returned(received.body)
             elif isinstance(method, BasicAck | BasicNack):
                 for number in answered_tags(method, unanswered):
                     answered = unanswered.pop(number, None)
@@ -216,19 +216,19 @@ class QueueLifecycleClient(ClusterClient):
 
     def _count(self, name: str, attempts: list[PublishAttempt]) -> Script:
         disruptions = self.world.disruptions
-        heard = yield from self._ask(QueueDeclare(name, passive=True), QueueDeclareOk)
-        assert isinstance(heard.method, QueueDeclareOk), "that was waited for"
-        if heard.method.message_count < len(attempts) and disruptions == self.world.disruptions:
-            text = f"'{name}' has {heard.method.message_count} messages, and {len(attempts)} were confirmed"
+        received = yield from self._ask(QueueDeclare(name, passive=True), QueueDeclareOk)
+        assert isinstance(received.method, QueueDeclareOk), "that was waited for"
+        if received.method.message_count < len(attempts) and disruptions == self.world.disruptions:
+            text = f"'{name}' has {received.method.message_count} messages, and {len(attempts)} were confirmed"
             self.world.rules.missing(text, name, attempts)
 
     def _take_some(self, name: str, attempts: list[PublishAttempt]) -> Script:
         for _ in range(self.chance.randint(0, len(attempts))):
-            heard = yield from self._ask(BasicGet(name), BasicGetOk, BasicGetEmpty)
-            if isinstance(heard.method, BasicGetOk) and self.link is not None:
-                redelivered = heard.method.redelivered
-                taken = self.world.ledger.delivered(self.who, self.link, name, heard.body, redelivered)
-                self.send(CHANNEL, BasicAck(heard.method.delivery_tag))
+            received = yield from self._ask(BasicGet(name), BasicGetOk, BasicGetEmpty)
+            if isinstance(received.method, BasicGetOk) and self.link is not None:
+                redelivered = received.method.redelivered
+                taken = self.world.ledger.delivered(self.who, self.link, name, received.body, redelivered)
+                self.send(CHANNEL, BasicAck(received.method.delivery_tag))
                 if taken is not None:
                     self.world.ledger.settled(taken, name, True, False)
 
@@ -251,10 +251,10 @@ class ExclusiveQueueIntruder(ClusterClient):
         )
         self.send(CHANNEL, self.chance.choice(methods))
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, received: ReceivedMethod) -> None:
         allowed = (QueueDeclareOk, BasicGetOk, BasicGetEmpty, BasicConsumeOk, QueuePurgeOk)
-        if isinstance(heard.method, allowed):
-            text = f"{self.name} was told {heard.method.name} for a queue that belongs to another connection"
+        if isinstance(received.method, allowed):
+            text = f"{self.name} was told {received.method.name} for a queue that belongs to another connection"
             self.world.checkers.complain("exclusive queues have one user", text)
 
 
@@ -330,8 +330,8 @@ class TopologyFounder(ClusterClient):
     def forget_channel(self) -> None:
         self._bound = 0
 
-    def hear(self, heard: ReceivedMethod) -> None:
-        self._bound += isinstance(heard.method, QueueBindOk)
+    def channel_method_received(self, received: ReceivedMethod) -> None:
+        self._bound += isinstance(received.method, QueueBindOk)
         self._finished = self._finished or self._bound == len(BINDINGS)
 
 
@@ -430,7 +430,7 @@ class ClusterWorkload:
         if self._operator is not None:
             self._operator.calm()
 
-    def errands_done(self) -> bool:
+    def lifecycles_done(self) -> bool:
         return all(client.done() for client in self._world.clients if isinstance(client, QueueLifecycleClient))
 
     def drain(self) -> None:

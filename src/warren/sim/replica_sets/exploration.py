@@ -175,5 +175,5 @@ def _faults(world: ReplicaSetWorld) -> list[Action]:
     found += [("lose", one, other, 0) for one, other, link in world.links.all() if one != other and not link.broken]
     for number, request in enumerate(world.store.requests):
         if not request.given_up:
-            found.append(("give up", request.run[0], "", number))
+            found.append(("give up", request.proposer[0], "", number))
     return found

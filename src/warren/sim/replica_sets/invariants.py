@@ -101,7 +101,7 @@ class ReplicaSetInvariants(ViolationLog):
         """A master proposes this replica set."""
         master, reached = master_replica.master, master_replica.member.peers
         follow = [(name, one.incarnation) for name, one in master.followers.items() if one.complete]
-        go = [run[0] for run in master.replica_set.in_sync if run in follow and run[0] not in replica_set.members]
+        go = [one[0] for one in master.replica_set.in_sync if one in follow and one[0] not in replica_set.members]
         come = [one for one in replica_set.members if one in reached and one not in replica_set.synced_names()]
         if go and come and replica_set.epoch == master_replica.epoch:
             self.complain(ENOUGH, f"{go} are to go while {come} catch up")
@@ -168,7 +168,7 @@ class ReplicaSetInvariants(ViolationLog):
             self._apply(operation, now)
             if operation.kind == STORE:
                 name, incarnation, _count = operation.payload.decode().split("/")
-                marks.heard(name, int(incarnation), operation.last)
+                marks.record(name, int(incarnation), operation.last)
         self.contents[number], self.marks[number] = frozenset(now), marks
 
     def _apply(self, operation: ReplicatedOperation, now: set[int]) -> None:
@@ -274,7 +274,7 @@ class ReplicaSetInvariants(ViolationLog):
             self._compare(member, member.following, committed, uncommitted)
             marks = self.marks.get(committed) if member.following in self.epochs else None
             if marks is not None and not _agree(mirror.marks, marks, min(self.epochs) == 1):
-                self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.runs} after batch {committed}")
+                self.complain(MARKS_AGREE, f"{member.name} has {mirror.marks.counts} after batch {committed}")
 
     def _compare(self, member: ModelNode, epoch: int, committed: int, uncommitted: list[ReplicatedOperation]) -> None:
         contents = self.contents.get(committed)
@@ -296,7 +296,9 @@ class ReplicaSetInvariants(ViolationLog):
         world = self.world
         replica_set = world.store.replica_set
         restless = [name for name, member in world.members.items() if not member.at_rest()]
-        absent = [name for name in replica_set.members if world.members[name].run not in replica_set.in_sync]
+        absent = [
+            name for name in replica_set.members if world.members[name].node_incarnation not in replica_set.in_sync
+        ]
         if restless or absent:
             self.complain(REST, f"{restless} do not come to rest, {absent} are not in sync in {replica_set!r}")
             return
@@ -317,8 +319,8 @@ def _agree(marks: OriginMarks, should: OriginMarks, complete: bool) -> bool:
     One of them may lack an incarnation of which nothing is held. In a line that is not `complete`, because there were
     others before it, the first message of an incarnation may show that it sent more before.
     """
-    for name in {**marks.runs, **should.runs}:
-        has, wanted = marks.runs.get(name, (0, 0)), should.runs.get(name, (0, 0))
+    for name in {**marks.counts, **should.counts}:
+        has, wanted = marks.counts.get(name, (0, 0)), should.counts.get(name, (0, 0))
         unknown = not complete and has[0] > wanted[0]
         if has != wanted and not (has[1] == 0 and has[0] > wanted[0]) and (has[1] or wanted[1]) and not unknown:
             return False

@@ -63,7 +63,7 @@ class ModelJoiningMirror(BackfillReceiver):
             return
         surplus = span_difference(self._theirs, ours, self._below)
         for span in surplus:
-            master_replica.say(self._node, links.SURPLUS, 0, span)
+            master_replica.send_to_follower(self._node, links.SURPLUS, 0, span)
         self._theirs = span_difference(self._theirs, surplus, self._below)
         self.reader = master_replica.copy.read(lacking, self)
 
@@ -91,7 +91,7 @@ class ModelJoiningMirror(BackfillReceiver):
         payload_crc: int,
     ) -> None:
         self._sent.append(position)
-        self._master_replica.say(
+        self._master_replica.send_to_follower(
             self._node, links.BACKFILL, position, (ModelStoredMessage(priority, persistent, payload), returned)
         )
 
@@ -100,7 +100,7 @@ class ModelJoiningMirror(BackfillReceiver):
 
     def backfill_done(self) -> None:
         self._master_replica.fed(self._node)
-        self._master_replica.say(self._node, links.BACKFILL_OVER, 0, None)
+        self._master_replica.send_to_follower(self._node, links.BACKFILL_OVER, 0, None)
 
     def backfill_failed(self, reason: str) -> None:
         raise InvariantBroken(reason)
@@ -146,7 +146,7 @@ class ModelMasterHost(Protocol):
     peers: set[str]
 
     @property
-    def run(self) -> NodeIncarnation: ...
+    def node_incarnation(self) -> NodeIncarnation: ...
 
     @property
     def rules(self) -> ReplicaSetListener: ...
@@ -170,7 +170,7 @@ class ModelMaster(ReplicaSetOwner):
         self.watermark_before = self.copy.watermark
         # its own replica's may come from a batch that others dropped
         self.watermark = ReplicatedWatermark(in_order=True)
-        self.watermark.ask(self.copy.watermark)
+        self.watermark.request(self.copy.watermark)
         # the queue: committed messages; messages out with consumers; messages ever delivered
         self.arrived: set[int] = set()
         self.out: set[int] = set()
@@ -190,7 +190,7 @@ class ModelMaster(ReplicaSetOwner):
         self.joining_mirrors: dict[str, ModelJoiningMirror] = {}
         self.firsts: dict[str, int] = {}
         end = 0 if mirror is None else int(mirror.end)
-        self.master: Master = Master(replica_set, member.run, ModelDownlink(self), self, member.turn, end)
+        self.master: Master = Master(replica_set, member.node_incarnation, ModelDownlink(self), self, member.turn, end)
         if mirror is None:
             self.copy.caught_up()
         else:
@@ -237,7 +237,7 @@ class ModelMaster(ReplicaSetOwner):
         if operation.kind == STORE:
             self.arrived.add(operation.first)
             name, incarnation, _count = operation.payload.decode().split("/")
-            self.committed_marks.heard(name, int(incarnation), operation.last)
+            self.committed_marks.record(name, int(incarnation), operation.last)
         elif operation.kind == REMOVE:
             self.copy.remove(operation.level, operation.first, operation.last)
             for position in range(operation.first, operation.last + 1):
@@ -286,7 +286,7 @@ class ModelMaster(ReplicaSetOwner):
         marks = self.master.marks
         if message.number <= marks.of(node, incarnation):
             return
-        marks.heard(node, incarnation, message.number)
+        marks.record(node, incarnation, message.number)
         position = self.next_position
         self.next_position += 1
         self.master.writer.origin(node, incarnation)
@@ -298,10 +298,10 @@ class ModelMaster(ReplicaSetOwner):
 
     def mark_delivered(self, ahead: int) -> None:
         """Raise the watermark above the first message that is not below it."""
-        self.watermark.ask(min(each for each in self.arrived if each > self.watermark.asked) + ahead)
+        self.watermark.request(min(each for each in self.arrived if each > self.watermark.requested) + ahead)
 
     def can_raise_watermark(self) -> bool:
-        return any(position > self.watermark.asked for position in self.arrived)
+        return any(position > self.watermark.requested for position in self.arrived)
 
     def deliverable(self) -> list[int]:
         out, committed = self.out, self.watermark.committed
@@ -340,7 +340,7 @@ class ModelMaster(ReplicaSetOwner):
 
     # -- followers
 
-    def heard(self, node: str, message: ModelMessage) -> None:
+    def receive(self, node: str, message: ModelMessage) -> None:
         """A message from a follower."""
         if message.kind == links.JOIN:
             self._forget(node)
@@ -353,7 +353,7 @@ class ModelMaster(ReplicaSetOwner):
         elif message.kind == links.FLUSHED:
             self.master.flushed_to(node, message.number)
         elif message.kind == links.HAS:
-            self.master.told(node, list(message.what))
+            self.master.contents_received(node, list(message.what))
         else:
             self.master.caught_up(node)
 
@@ -383,7 +383,7 @@ class ModelMaster(ReplicaSetOwner):
         """A joining mirror has been sent everything that it lacked."""
         del self.joining_mirrors[node]
 
-    def say(self, node: str, kind: str, number: int, what: object, other: int = 0) -> None:
+    def send_to_follower(self, node: str, kind: str, number: int, what: object, other: int = 0) -> None:
         """Send a message to a follower."""
         self._send(node, ModelMessage(kind, self.epoch, self.joins[node], number, other, what))
 
@@ -409,16 +409,16 @@ class ModelDownlink(DownstreamPort):
         self._master_replica = master_replica
 
     def resume(self, node: str, common: int, committed: int) -> None:
-        self._master_replica.say(node, links.RESUME, common, None, committed)
+        self._master_replica.send_to_follower(node, links.RESUME, common, None, committed)
 
     def start(self, node: str, number: int) -> None:
         master_replica = self._master_replica
         master_replica.firsts[node] = master_replica.next_position
-        marks = tuple(sorted(master_replica.master.marks.runs.items()))
-        master_replica.say(node, links.START, number, marks, int(master_replica.watermark.asked))
+        marks = tuple(sorted(master_replica.master.marks.counts.items()))
+        master_replica.send_to_follower(node, links.START, number, marks, int(master_replica.watermark.requested))
 
     def batch(self, node: str, batch: ReplicationBatch) -> None:
-        self._master_replica.say(node, links.BATCH, int(batch.number), (int(batch.epoch), batch.data))
+        self._master_replica.send_to_follower(node, links.BATCH, int(batch.number), (int(batch.epoch), batch.data))
 
     def commit(self, node: str, number: int) -> None:
-        self._master_replica.say(node, links.COMMIT, number, None)
+        self._master_replica.send_to_follower(node, links.COMMIT, number, None)

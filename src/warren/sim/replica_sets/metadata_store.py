@@ -46,7 +46,7 @@ def unmet_desire(wanted: DesiredReplicas, replica_set: ReplicaSet, nodes: list[s
 class ModelProposal:
     """A proposal in transit."""
 
-    run: NodeIncarnation
+    proposer: NodeIncarnation
     version: int
     replica_set: ReplicaSet
     # None: not applied
@@ -61,7 +61,7 @@ class ModelNotification(NamedTuple):
 
     version: int = 0
     replica_set: ReplicaSet | None = None
-    run: NodeIncarnation = ("", 0)
+    living: NodeIncarnation = ("", 0)
     wanted: DesiredReplicas | None = None
     # the current state, instead of the next change
     anew: bool = False
@@ -80,61 +80,61 @@ class ModelMetadataStore:
         self.majority = True
         self.cut: set[str] = set()
 
-    def propose(self, run: NodeIncarnation, version: int, replica_set: ReplicaSet) -> None:
-        self.requests.append(ModelProposal(run, version, replica_set))
+    def propose(self, proposer: NodeIncarnation, version: int, replica_set: ReplicaSet) -> None:
+        self.requests.append(ModelProposal(proposer, version, replica_set))
 
     def apply(self, request: ModelProposal) -> None:
         request.succeeded = request.version == self.version
         if request.succeeded:
             self.version += 1
             self.replica_set = request.replica_set
-            self._tell(ModelNotification(self.version, self.replica_set))
+            self._notify_all(ModelNotification(self.version, self.replica_set))
         if request.given_up:
             self.requests.remove(request)
 
-    def register(self, run: NodeIncarnation) -> None:
+    def register(self, registered: NodeIncarnation) -> None:
         """The node is alive, and is notified from now on."""
-        name, incarnation = run
+        name, incarnation = registered
         if name not in self.news:
             self.watch_anew(name)
         if self.living.get(name) != incarnation:
             self.living[name] = incarnation
-            self._tell(ModelNotification(run=run))
+            self._notify_all(ModelNotification(living=registered))
 
     def watch_anew(self, name: str) -> None:
         """The node gets the current state, without the changes in between."""
-        known = [one.run[0] for one in self.news.get(name, []) if one.run[0] and one.run[0] not in self.living]
+        known = [one.living[0] for one in self.news.get(name, []) if one.living[0] and one.living[0] not in self.living]
         self.news[name] = [ModelNotification(self.version, self.replica_set, wanted=self.wanted, anew=True)]
-        self.news[name] += [ModelNotification(run=alive) for alive in self.living.items()]
-        self.news[name] += [ModelNotification(run=(gone, 0)) for gone in dict.fromkeys(known)]
+        self.news[name] += [ModelNotification(living=alive) for alive in self.living.items()]
+        self.news[name] += [ModelNotification(living=(gone, 0)) for gone in dict.fromkeys(known)]
 
     def want(self, wanted: DesiredReplicas) -> None:
         self.wanted = wanted
-        self._tell(ModelNotification(wanted=wanted))
+        self._notify_all(ModelNotification(wanted=wanted))
 
     def expire(self, name: str) -> None:
         """The node's liveness expired."""
         del self.living[name]
-        self._tell(ModelNotification(run=(name, 0)))
+        self._notify_all(ModelNotification(living=(name, 0)))
 
     def ended(self, name: str) -> None:
         """A process ended: it gets no notifications."""
         self.news.pop(name, None)
-        for request in [each for each in self.requests if each.run[0] == name]:
+        for request in [each for each in self.requests if each.proposer[0] == name]:
             request.given_up = True
         self.requests = [each for each in self.requests if not each.given_up or each.succeeded is None]
 
-    def _tell(self, news: ModelNotification) -> None:
+    def _notify_all(self, news: ModelNotification) -> None:
         for waiting in self.news.values():
             waiting.append(news)
 
     def snapshot(self) -> object:
         """The state, for comparison."""
         requests = tuple(
-            (one.run, one.version, repr(one.replica_set), one.succeeded, one.given_up) for one in self.requests
+            (one.proposer, one.version, repr(one.replica_set), one.succeeded, one.given_up) for one in self.requests
         )
         news = tuple(
-            (name, tuple((one.version, repr(one.replica_set), one.run, one.wanted) for one in waiting))
+            (name, tuple((one.version, repr(one.replica_set), one.living, one.wanted) for one in waiting))
             for name, waiting in self.news.items()
         )
         way = (self.majority, len(self.cut))

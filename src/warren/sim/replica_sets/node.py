@@ -64,7 +64,7 @@ class ModelQueueProxy:
         self.open = False
         self.detached = True
 
-    def heard(self, message: ModelMessage) -> None:
+    def receive(self, message: ModelMessage) -> None:
         if message.attempt != self.attempt or message.epoch != self.epoch:
             return
         if message.kind == HELD:
@@ -155,7 +155,7 @@ class ModelNode(UpstreamPort):
         self.copy.crash(kept)
 
     @property
-    def run(self) -> NodeIncarnation:
+    def node_incarnation(self) -> NodeIncarnation:
         return self.name, self.incarnation
 
     @property
@@ -210,13 +210,13 @@ class ModelNode(UpstreamPort):
 
     def receive(self, peer: str, message: ModelMessage) -> None:
         if message.kind in links.TO_PROXY:
-            self.proxy.heard(message)
+            self.proxy.receive(message)
         elif message.kind in links.TO_MASTER:
-            self._hear_as_master(peer, message)
+            self._receive_as_master(peer, message)
         elif message.attempt == self.attempt and message.epoch == self.following:
-            self._hear_as_mirror(message)
+            self._receive_as_mirror(message)
 
-    def _hear_as_master(self, peer: str, message: ModelMessage) -> None:
+    def _receive_as_master(self, peer: str, message: ModelMessage) -> None:
         master_replica = self.master_replica
         if master_replica is None or message.epoch != master_replica.epoch:
             if message.epoch > self.replica_set.epoch or not self.version:
@@ -226,9 +226,9 @@ class ModelNode(UpstreamPort):
         elif message.kind == links.PUBLISH:
             master_replica.published(peer, message)
         else:
-            master_replica.heard(peer, message)
+            master_replica.receive(peer, message)
 
-    def _hear_as_mirror(self, message: ModelMessage) -> None:
+    def _receive_as_mirror(self, message: ModelMessage) -> None:
         mirror = self.mirror
         number, what = message.number, message.what
         if message.kind == links.RESUME:
@@ -252,34 +252,34 @@ class ModelNode(UpstreamPort):
     def join(self, request: MirrorJoinRequest) -> None:
         self.attempt += 1
         what = (request.whole, int(request.end), int(request.committed), tuple(request.beginnings), self.version)
-        self._tell(ModelMessage(links.JOIN, self.following, self.attempt, self.incarnation, what=what))
+        self._send_to_master(ModelMessage(links.JOIN, self.following, self.attempt, self.incarnation, what=what))
 
     def flushed_to(self, number: int) -> None:
-        self._tell(ModelMessage(links.FLUSHED, self.following, self.attempt, int(number)))
+        self._send_to_master(ModelMessage(links.FLUSHED, self.following, self.attempt, int(number)))
 
     def has(self, spans: list[PositionSpan]) -> None:
-        self._tell(ModelMessage(links.HAS, self.following, self.attempt, what=tuple(spans)))
+        self._send_to_master(ModelMessage(links.HAS, self.following, self.attempt, what=tuple(spans)))
 
     def caught_up(self) -> None:
-        self._tell(ModelMessage(links.CAUGHT_UP, self.following, self.attempt))
+        self._send_to_master(ModelMessage(links.CAUGHT_UP, self.following, self.attempt))
 
-    def _tell(self, message: ModelMessage) -> None:
+    def _send_to_master(self, message: ModelMessage) -> None:
         self.send(self.followed, message)
 
     # -- the store
 
-    def hear(self, news: ModelNotification) -> None:
+    def notified(self, news: ModelNotification) -> None:
         if news.wanted is not None:
             self.wanted = news.wanted
             self._apply_desired_replicas()
         if news.replica_set is not None:
             self.see(news.version, news.replica_set)
-            if news.anew and self.following and self.run not in self.replica_set.in_sync:
+            if news.anew and self.following and self.node_incarnation not in self.replica_set.in_sync:
                 # it may have been removed and added again: then its master does not count it as a follower
                 self._leave()
                 self._look_for_master()
-        elif news.run[0]:
-            name, incarnation = news.run
+        elif news.living[0]:
+            name, incarnation = news.living
             self.living[name] = incarnation
 
     def see(self, version: int, replica_set: ReplicaSet) -> None:
@@ -288,7 +288,7 @@ class ModelNode(UpstreamPort):
             return
         self.version, self.replica_set = version, replica_set
         self.frozen = 0
-        if replica_set.master_incarnation == self.run:
+        if replica_set.master_incarnation == self.node_incarnation:
             if self.master_replica is not None and self.master_replica.epoch == replica_set.epoch:
                 self.master_replica.changed(replica_set, version)
             else:
@@ -308,7 +308,7 @@ class ModelNode(UpstreamPort):
         self.rules.promoted(self.master_replica, continues, self.mirror.marks)
         early, self.early = self.early, []
         for peer, message in early:
-            self._hear_as_master(peer, message)
+            self._receive_as_master(peer, message)
 
     def _step_down(self) -> None:
         """It continues as a mirror with all it has, unless its epoch was never opened."""
@@ -383,7 +383,7 @@ class ModelNode(UpstreamPort):
             return True
         name, incarnation = self.replica_set.master_incarnation
         lost = name not in self.peers or self.living.get(name) != incarnation
-        return lost and not self.retreats and self.run in self.candidates()
+        return lost and not self.retreats and self.node_incarnation in self.candidates()
 
     def candidates(self) -> list[NodeIncarnation]:
         living = {name: incarnation for name, incarnation in self.living.items() if incarnation}
@@ -392,11 +392,11 @@ class ModelNode(UpstreamPort):
     def propose_itself(self) -> None:
         self._leave()
         self.frozen = self.version
-        self.propose(self.replica_set.promoting(self.run))
+        self.propose(self.replica_set.promoting(self.node_incarnation))
 
     def propose(self, replica_set: ReplicaSet) -> None:
         self.asks_store = True
-        self.world.store.propose(self.run, self.version, replica_set)
+        self.world.store.propose(self.node_incarnation, self.version, replica_set)
 
     def refused(self) -> None:
         """The outcome of its proposal is unknown."""

@@ -18,7 +18,7 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
     """Run one seed; its size is drawn, too."""
     draw = Random(f"{seed}/ring")
 
-    def say(who: str, what: str) -> None:
+    def write(who: str, what: str) -> None:
         assert sink is not None
         sink(f"{world.steps_taken:>8} {who:<12} {what}")
 
@@ -26,7 +26,7 @@ def run_replica_sets(seed: int, steps: int, sink: Callable[[str], None] | None =
     promotes_unsynced = draw.random() < 0.1
     # sometimes not all nodes hold the queue
     members = NAMES[: draw.randint(1, size - 1)] if draw.random() < 0.2 else ()
-    world = ReplicaSetWorld(size, promotes_unsynced, None if sink is None else say, members)
+    world = ReplicaSetWorld(size, promotes_unsynced, None if sink is None else write, members)
     chance = RandomSchedule(world, seed)
     rules = world.rules
     if draw.random() < 0.6:

@@ -128,7 +128,7 @@ class RandomSchedule:
         names = list(world.members)
         # rarely drawn actions: of a slow disk, a slow watch, a slow link
         self.slow: dict[tuple[str, str], float] = {}
-        for what in ("flush", "hear", "deliver", "feed", "propose itself", "answer", "notice", "apply"):
+        for what in ("flush", "notify", "deliver", "feed", "propose itself", "answer", "notice", "apply"):
             for name in names:
                 if draw.random() < 0.2:
                     self.slow[what, name] = draw.choice((0.02, 0.1, 0.3))
@@ -167,8 +167,8 @@ class RandomSchedule:
         what, name, other, number = self.random.choices(actions, weights)[0]
         if what in ("deliver", "feed"):
             number = self.random.randint(1, self.most_at_once)
-        if what == "deliver" and self.world.may_hear(name) and self.random.random() < self.amid_rate:
-            what = "hear amid"
+        if what == "deliver" and self.world.may_notify(name) and self.random.random() < self.amid_rate:
+            what = "deliver and notify"
         return what, name, other, number
 
     # -- clients
@@ -238,14 +238,14 @@ class RandomSchedule:
         if kind == "cut store":
             return [("cut store", name, "", 0) for name in self.world.members]
         if kind == "expire":
-            return [("expire", name, "", 0) for name in store.living if self._unheard(name)]
+            return [("expire", name, "", 0) for name in store.living if self._unreachable(name)]
         if kind == "proposed":
             return self._trouble_with_the_proposed()
         if kind == "watch anew":
             return [("watch anew", name, "", 0) for name, news in store.news.items() if len(news) > 1]
         requests = list(enumerate(store.requests))
         if kind == "doubt":
-            return [("give up", one.run[0], "", number) for number, one in requests if not one.given_up]
+            return [("give up", one.proposer[0], "", number) for number, one in requests if not one.given_up]
         return [("vanish", "", "", number) for number, one in requests if one.given_up]
 
     def _trouble_with_the_proposed(self) -> list[Action]:
@@ -262,7 +262,7 @@ class RandomSchedule:
                 troubles.append(("crash", name, "", 0))
         return troubles
 
-    def _unheard(self, name: str) -> bool:
+    def _unreachable(self, name: str) -> bool:
         return not self.world.members[name].up or name in self.world.store.cut
 
     def heal(self) -> list[Action]:

@@ -59,7 +59,7 @@ def _mirror_snapshot(mirror: Mirror) -> object:
         int(mirror.committed),
         _batches_snapshot(mirror.batches),
         tuple(mirror.epochs.beginnings),
-        tuple(sorted(mirror.marks.runs.items())),
+        tuple(sorted(mirror.marks.counts.items())),
         int(mirror._flushed_to),
         tuple((int(mark.end), mark.caught_up) for mark in mirror._flushes),
         mirror._stale_flushes,
@@ -74,7 +74,7 @@ def _master_snapshot(master: Master) -> object:
         int(master.committed),
         _batches_snapshot(master.batches),
         tuple(master.epochs.beginnings),
-        tuple(sorted(master.marks.runs.items())),
+        tuple(sorted(master.marks.counts.items())),
         tuple(
             (node, one.incarnation, int(one.began), int(one.flushed_to), one.complete)
             for node, one in master.followers.items()
@@ -94,7 +94,7 @@ def _model_master_snapshot(master_replica: ModelMaster) -> object:
         master_replica.epoch,
         master_replica.is_open,
         master_replica.next_position,
-        (master_replica.watermark_before, master_replica.watermark.committed, master_replica.watermark.asked),
+        (master_replica.watermark_before, master_replica.watermark.committed, master_replica.watermark.requested),
         (frozenset(master_replica.arrived), frozenset(master_replica.out), frozenset(master_replica.handed)),
         (tuple(sorted(master_replica.gone.items())), tuple(sorted(master_replica.uncommitted.items()))),
         (
@@ -123,7 +123,7 @@ class ReplicaSetWorld(ModelCluster):
         self,
         size: int,
         promotes_unsynced: bool = False,
-        say: Callable[[str, str], None] | None = None,
+        write: Callable[[str, str], None] | None = None,
         members: Sequence[str] = (),
     ) -> None:
         names = list(NAMES[:size])
@@ -135,14 +135,14 @@ class ReplicaSetWorld(ModelCluster):
         self.steps_taken = 0
         # the actions were seen to break no rule
         self.seen_before = False
-        self._say = say
+        self._write = write
         for name in names:
             self.members[name] = ModelNode(self, name, replica_set)
         for name in names:
             self._introduce(self.members[name])
 
     def _introduce(self, member: ModelNode) -> None:
-        self.store.register(member.run)
+        self.store.register(member.node_incarnation)
         self.links.connect(member.name, member.name)
         member.connected(member.name)
 
@@ -177,8 +177,8 @@ class ReplicaSetWorld(ModelCluster):
         found: list[Action] = []
         if member.batches:
             found.append(("flush", name, "", 0))
-        if self.may_hear(name):
-            found.append(("hear", name, "", 0))
+        if self.may_notify(name):
+            found.append(("notify", name, "", 0))
         if name not in self.store.cut and self.store.majority and self.store.living.get(name) != member.incarnation:
             found.append(("register", name, "", 0))
         if member.takes_master_for_lost():
@@ -190,14 +190,14 @@ class ReplicaSetWorld(ModelCluster):
             ]
         return found
 
-    def may_hear(self, name: str) -> bool:
+    def may_notify(self, name: str) -> bool:
         """Whether there is a notification of the store to hear."""
         return name not in self.store.cut and name in self.store.news and len(self.store.news[name]) > 0
 
     def _of_store(self) -> list[Action]:
         found: list[Action] = []
         for number, request in enumerate(self.store.requests):
-            name = request.run[0]
+            name = request.proposer[0]
             if request.succeeded is None:
                 if self.store.majority and (request.given_up or name not in self.store.cut):
                     found.append(("apply", name, "", number))
@@ -223,8 +223,8 @@ class ReplicaSetWorld(ModelCluster):
         what, name, other, number = action
         self.steps_taken += 1
         self.seen[what] += 1
-        if self._say is not None:
-            self._say(name, f"{what} {other} {number or ''}".rstrip() + self._details(action))
+        if self._write is not None:
+            self._write(name, f"{what} {other} {number or ''}".rstrip() + self._details(action))
         member = self.members.get(name)
         try:
             _ACTIONS[what](self, name, other, number)
@@ -240,7 +240,7 @@ class ReplicaSetWorld(ModelCluster):
 
     def _details(self, action: Action) -> str:
         what, name, other, number = action
-        if what in ("deliver", "hear amid"):
+        if what in ("deliver", "deliver and notify"):
             link = self.links.between(name, other)
             assert link is not None
             return "".join(f"\n{'':22}{message}" for message in link.waiting[name][:number])
@@ -270,16 +270,16 @@ class ReplicaSetWorld(ModelCluster):
     def timer(self, name: str, _other: str, _number: int) -> None:
         self.members[name].timer_fired()
 
-    def hear(self, name: str, _other: str, _number: int) -> None:
-        self.members[name].hear(self.store.news[name].pop(0))
+    def notify(self, name: str, _other: str, _number: int) -> None:
+        self.members[name].notified(self.store.news[name].pop(0))
 
-    def hear_amid(self, name: str, sender: str, count: int) -> None:
+    def deliver_and_notify(self, name: str, sender: str, count: int) -> None:
         """In the turn in which messages came."""
         self.deliver(name, sender, count)
-        self.hear(name, "", 0)
+        self.notify(name, "", 0)
 
     def register(self, name: str, _other: str, _number: int) -> None:
-        self.store.register(self.members[name].run)
+        self.store.register(self.members[name].node_incarnation)
 
     def propose_itself(self, name: str, _other: str, _number: int) -> None:
         self.members[name].propose_itself()
@@ -410,7 +410,19 @@ def _has_timer(member: ModelNode) -> bool:
 _ACTIONS: dict[str, Callable[[ReplicaSetWorld, str, str, int], None]] = {
     name: getattr(ReplicaSetWorld, name.replace(" ", "_"))
     for name in (
-        *("deliver", "notice", "connect", "flush", "timer", "hear", "hear amid", "register", "feed", "apply", "answer"),
+        *(
+            "deliver",
+            "notice",
+            "connect",
+            "flush",
+            "timer",
+            "notify",
+            "deliver and notify",
+            "register",
+            "feed",
+            "apply",
+            "answer",
+        ),
         *("propose itself", "publish", "consume", "want", "retreat", "sync", "cancel sync"),
         *("give up", "vanish", "crash", "restart", "lose", "cut", "mend"),
         *("halt store", "cut store", "expire", "watch anew"),

@@ -1,4 +1,4 @@
-"""A block of seeds: rings drawn by chance, with every fault there is, in which every rule must hold."""
+"""A block of seeds: every rule holds in random replica sets with all kinds of faults."""
 
 from collections import Counter
 
@@ -29,7 +29,7 @@ CORNERS = (
     "register",
     "timer",
     "watch anew",
-    "hear amid",
+    "deliver and notify",
     "want",
     "taken in",
     "taken out",
@@ -38,17 +38,17 @@ CORNERS = (
     "sync",
     "cancel sync",
 )
-"""Where a simulation must have been to be worth its name."""
+"""Situations that the seeds must reach."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_every_rule_holds_in_a_ring_drawn_by_chance(first: int) -> None:
+def test_every_rule_holds_in_a_random_replica_set(first: int) -> None:
     outcomes = [run_replica_sets(seed, STEPS) for seed in range(first, first + BLOCK)]
     assert [outcome.verdict() for outcome in outcomes if not outcome.good] == []
     seen: Counter[str] = Counter()
     for outcome in outcomes:
         seen.update(outcome.seen)
-    # rings in which nothing happens prove nothing
+    # replica sets in which nothing happens prove nothing
     assert sum(outcome.confirmed for outcome in outcomes) > 2_000
     assert [corner for corner in CORNERS if seen[corner] < 3] == []
 
