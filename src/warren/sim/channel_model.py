@@ -241,8 +241,8 @@ class ChannelModel:
         return copy
 
     def _give_back_all(self) -> None:
-        for consumer in self.consumers.values():
-            self._history.requeued[consumer.spec.name] = None
+        for spec in [consumer.spec for consumer in self.consumers.values()] + [spec for spec, _no_ack in self.gets]:
+            self._history.requeued[spec.name] = None
         for tag in list(self.unacked):
             copy = self._lift(tag)
             if copy is not None:

@@ -34,10 +34,17 @@ class UndoLog:
     def __init__(self) -> None:
         # the batch of the current turn
         self.batch_no = 0
+        # the batches of this turn's unbinds: a deletion begins another batch, if records stand before it
+        self.unbinds: deque[int] = deque()
         self._done: deque[tuple[int, bool, Callable[[], object]]] = deque()
 
     def did(self, undo: Callable[[], object], metadata: bool = False) -> None:
         self._done.append((self.batch_no, metadata, undo))
+
+    def begin_unbind(self) -> None:
+        """The next change is an unbind of durable objects; what follows is in its batch, or in a later one."""
+        if self.unbinds:
+            self.batch_no = max(self.batch_no, self.unbinds.popleft())
 
     def certain(self, flushed_no: int) -> None:
         """Everything up to this batch stays."""
@@ -150,8 +157,12 @@ class PublishAttempt:
         return self.accepted_at_ms + self.delay_ms
 
     def lasts(self) -> bool:
-        """Whether a queue holds it that must still hold it after a restart."""
-        return any(copy.durable and not copy.spec.fleeting and copy.state != GONE for copy in self.copies.values())
+        """Whether a queue holds it that must still hold it after a restart.
+
+        A message that was routed to queues without durability is not promised, though its dead letter may last.
+        """
+        kept = any(copy.durable and not copy.spec.fleeting and copy.state != GONE for copy in self.copies.values())
+        return kept and any(copy.durable and not copy.dead_letter for copy in self.copies.values())
 
 
 def why_undeliverable(

@@ -45,6 +45,8 @@ class RoutingModel:
         binding = (exchange, key, queue)
         if self._bindings.pop(binding, None) is None:
             return 0
+        if self._lasts(binding):
+            self._undo.begin_unbind()
         return self._did(self._lasts(binding), lambda: self._bindings.setdefault(binding, 0))
 
     def node_restarted(self) -> None:

@@ -8,6 +8,7 @@ Not here: time (`sim.simulation`), the process (`sim.process`), clients (`sim.wo
 observer (`sim.observer`).
 """
 
+from collections import deque
 from random import Random
 
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
@@ -20,9 +21,10 @@ from warren.broker.model.events import (
     ConnectionOpened,
     StopRequested,
 )
+from warren.broker.model.journal import MetadataChange
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.policies.policies import Policy
-from warren.broker.sessions.connection import Connection
+from warren.broker.sessions.connection import CLOSING, Connection
 from warren.sim.cluster.nodes import SimulatedCluster, SimulatedClusterNode
 from warren.sim.history import MessageHistory, QueueSpec, UndoLog
 from warren.sim.observer import Invariant, InvariantSet, NodeObserver
@@ -42,6 +44,8 @@ class ObservedNode(SimulatedClusterNode):
         self._world: NodeWorld = world
         # by connection: methods that arrived and that the node has not read yet
         self._held_back: dict[int, list[SentMethod]] = {}
+        # connections with a closed socket and input that the node has not handled yet
+        self._leaving: dict[int, ConnectionDropped] = {}
         # connections that the node has not lost yet
         self._known: dict[int, SimulatedConnection] = {}
 
@@ -56,6 +60,7 @@ class ObservedNode(SimulatedClusterNode):
     def _life_ended(self, clean: bool) -> None:
         super()._life_ended(clean)
         self._held_back.clear()
+        self._leaving.clear()
         self._known.clear()
         self.observer.node_died(clean)
 
@@ -63,15 +68,20 @@ class ObservedNode(SimulatedClusterNode):
 
     def _take_turn(self, inbox: Inbox) -> None:
         waiting = self.broker.turn.inputs
-        resumed = {connection.connection_id for connection in waiting if isinstance(connection, Connection)}
+        before = dict(self.broker.connections)
+        resumed = [connection.connection_id for connection in waiting if isinstance(connection, Connection)]
         effects = self._handle(inbox)
         if effects is None:
             return
-        stores = [self.disk.base_no + effect.batch_no for effect in effects if isinstance(effect, AppendRecords)]
+        batches = [effect for effect in effects if isinstance(effect, AppendRecords)]
+        stores = [self.disk.base_no + batch.batch_no for batch in batches]
         undo = self._world.history.undo
+        undo.unbinds = deque(
+            self.disk.base_no + batch.batch_no for batch in batches for change in batch.changes if _is_unbind(change)
+        )
         undo.certain(self.disk.flushed_no)
         undo.batch_no = stores[0] if stores else undo.batch_no
-        self._tell_observer(inbox, resumed)
+        self._notify_observer(inbox, resumed, before)
         effects = self._intercepted(effects)
         self.observer.left(effects, self._kept_back(), self._world.now_ms)
         undo.batch_no = stores[-1] if stores else undo.batch_no
@@ -84,31 +94,55 @@ class ObservedNode(SimulatedClusterNode):
         of that turn would be gone unseen. A request to stop has a turn of its own: input that the node held back is
         discarded then, and the observer could not tell it from handled input."""
         for index, (event, _spoken) in enumerate(self._inbox):
-            if isinstance(event, ConnectionDropped) and index:
-                said = [said for _event, spoken in self._inbox[:index] for said in spoken]
-                if self.observer.takes_without_ack(event.connection_id, said):
+            if isinstance(event, StopRequested):
+                cut = index or 1
+                return self._inbox[:cut], self._inbox[cut:]
+            # held input goes on ahead of all events
+            if isinstance(event, ConnectionDropped) and (index or self.broker.turn.inputs):
+                sent = [sent for _event, spoken in self._inbox[:index] for sent in spoken]
+                if self.observer.takes_without_ack(event.connection_id, sent):
                     return self._inbox[:index], self._inbox[index:]
         return super()._batch()
 
-    def _tell_observer(self, inbox: Inbox, resumed: set[int]) -> None:
-        """Show the input, except what the node leaves unread until its answers are sent."""
+    def _notify_observer(self, inbox: Inbox, resumed: list[int], before: dict[int, Connection]) -> None:
+        """Show the input in the order in which the node handles it, except what it leaves unread.
+
+        `resumed` are the connections whose held input goes on; `before` has the connections before this turn.
+        A connection whose socket is closed ends when the node has handled the input that it had read.
+        """
         now_ms = self._world.now_ms
         stopped = any(isinstance(event, StopRequested) for event, _spoken in inbox)
-        for number, waiting in list(self._held_back.items()):
-            del self._held_back[number]
+        for number in resumed + [number for number in self._held_back if number not in resumed]:
+            waiting = self._held_back.pop(number, [])
             # a node that is asked to stop handles only the input it was about to read
-            if number in self.broker.connections and (not stopped or number in resumed):
-                self.observer.heard_client(number, self._acted_on(number, waiting), now_ms)
+            # input of a connection that was lost in this turn may have been handled before
+            if number in resumed or (number in self.broker.connections and not stopped):
+                self.observer.client_methods_received(number, self._acted_on(number, waiting, before), now_ms)
         for event, spoken in inbox:
             if isinstance(event, BytesReceived):
-                spoken = self._acted_on(event.connection_id, spoken)
+                spoken = self._acted_on(event.connection_id, spoken, before)
+            elif isinstance(event, ConnectionDropped) and event.connection_id in self.broker.connections:
+                self._leaving[event.connection_id] = event
+                continue
             elif isinstance(event, ConnectionDropped):
-                self._known.pop(event.connection_id, None)
+                self._forget(event.connection_id)
             self.observer.entered(event, spoken, now_ms)
+        for number, dropped in list(self._leaving.items()):
+            if number not in self.broker.connections:
+                del self._leaving[number]
+                self._forget(number)
+                self.observer.entered(dropped, [], now_ms)
 
-    def _acted_on(self, number: int, spoken: list[SentMethod]) -> list[SentMethod]:
-        connection, link = self.broker.connections.get(number), self._known.get(number)
-        if connection is None or link is None or not connection.held:
+    def _forget(self, number: int) -> None:
+        """The node has lost this connection."""
+        self._known.pop(number, None)
+        self._held_back.pop(number, None)
+
+    def _acted_on(self, number: int, spoken: list[SentMethod], before: dict[int, Connection]) -> list[SentMethod]:
+        # a connection that was lost in this turn may have left input unread
+        connection = self.broker.connections.get(number) or before.get(number)
+        link = self._known.get(number)
+        if connection is None or link is None or not (connection.held or connection.state == CLOSING):
             return spoken
         reader = connection.reader
         unread_bytes = len(reader.data) - reader.position + reader.buffered_bytes()
@@ -130,6 +164,10 @@ class ObservedNode(SimulatedClusterNode):
 
     def _answered(self, effect: CompleteCommand) -> None:
         self._world.command_answered(effect)
+
+
+def _is_unbind(change: MetadataChange) -> bool:
+    return change.value is None and change.key.startswith("bindings/")
 
 
 POLICY_NAME = "changing"

@@ -51,6 +51,7 @@ class DeliveryRecord:
     rejected: bool = False
     # the connection that holds it, since when, and the number of disruptions when it came
     holder: SimulatedConnection | None = None
+    held_ms: int = 0
     disruptions: int = 0
 
 
@@ -69,6 +70,9 @@ class QueueRecord:
     # of a mirrored queue: the in-sync set; and when the last member that had it was lost
     in_sync: list[NodeIncarnation] = field(default_factory=list)
     forsaken_ms: int = 0
+    # its epoch, and when another master was last agreed on
+    epoch: int = 0
+    moved_ms: int | None = None
 
 
 class ClientLedger(PromiseBook):
@@ -130,6 +134,7 @@ class ClientLedger(PromiseBook):
         if value is None:
             self.deleted(name)
             record.deleted_revision = self._world.store.revision + 1
+            record.epoch = 0
             return
         definition = decode_definition(key, value)
         assert isinstance(definition, QueueDefinition), "its key says so"
@@ -137,7 +142,12 @@ class ClientLedger(PromiseBook):
             # it was not mirrored before
             record.forsaken_ms = max(record.forsaken_ms, self._node_ended_ms[definition.node])
         record.node, record.durable = definition.node, definition.durable
-        record.in_sync = [] if definition.replica_set is None else definition.replica_set.in_sync
+        replica_set = definition.replica_set
+        record.in_sync = [] if replica_set is None else replica_set.in_sync
+        epoch = 0 if replica_set is None else replica_set.epoch
+        if record.epoch not in (0, epoch):
+            record.moved_ms = self._world.now_ms
+        record.epoch = epoch
         self._look_for_members(record)
 
     def process_ended(self, node: str) -> None:
@@ -209,16 +219,16 @@ class ClientLedger(PromiseBook):
         copy.last_ms = now_ms
         copy.unmarked = copy.unmarked or not redelivered
         if kept:
-            self._hand_over(copy, link, what)
+            self._hand_over(copy, link, self.record(queue), what)
         return attempt
 
-    def _hand_over(self, copy: DeliveryRecord, link: SimulatedConnection, what: str) -> None:
+    def _hand_over(self, copy: DeliveryRecord, link: SimulatedConnection, record: QueueRecord, what: str) -> None:
         if not self._world.is_open(link, CHANNEL):
             # it was requeued before it arrived
             return
-        if copy.holder is not None and copy.holder is not link and self._still_holds(copy):
+        if copy.holder is not None and copy.holder is not link and self._still_holds(copy, record):
             self._complain("one holder at a time", f"{what}: #{copy.holder.number} has not given it back")
-        copy.holder, copy.disruptions = link, self._world.disruptions
+        copy.holder, copy.disruptions, copy.held_ms = link, self._world.disruptions, self._world.now_ms
 
     def settled(self, attempt: PublishAttempt, queue: str, acked: bool, requeued: bool) -> None:
         """A client settled a message."""
@@ -231,8 +241,11 @@ class ClientLedger(PromiseBook):
         self.deliveries[attempt.number, queue].holder = None
         self.shaken(queue)
 
-    def _still_holds(self, copy: DeliveryRecord) -> bool:
+    def _still_holds(self, copy: DeliveryRecord, record: QueueRecord) -> bool:
+        """Another master delivers again what its predecessor had delivered, perhaps to others."""
         link = copy.holder
+        if record.moved_ms is not None and record.moved_ms + UNDER_WAY_MS >= copy.held_ms:
+            return False
         return link is not None and self._world.is_open(link, CHANNEL) and copy.disruptions == self._world.disruptions
 
     def _look_at_order(self, attempt: PublishAttempt, consumer: str, queue: str, redelivered: bool, what: str) -> None:
