@@ -69,9 +69,9 @@ class ProcessFacts:
         self._measure_lag_at(loop, loop.time() + LAG_EVERY_S)
 
     def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._lag is not None:
+            self._lag.cancel()
+            self._lag = None
 
     def listens(self, listener: ListenerFacts, certificate_path: str = "") -> None:
         """Add a listener address, with its certificate if it speaks TLS."""

@@ -72,14 +72,14 @@ class ChangeNotifier:
         self._mark = self._look()
         self._listeners: list[Callable[[], None]] = []
         self._due: asyncio.TimerHandle | None = None
-        self._told_at = 0.0
+        self._notified_at = 0.0
         turns.after_turn = self._after_turn
 
     def listen(self, callback: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(callback)
         return lambda: self._listeners.remove(callback) if callback in self._listeners else None
 
-    def asked(self, vhost: str, queue: str, wish: bool) -> None:
+    def record_answer(self, vhost: str, queue: str, wish: bool) -> None:
         """A bridge relies on this answer until it is told of a change."""
         self._wants[vhost, queue] = wish
 
@@ -89,9 +89,9 @@ class ChangeNotifier:
             self._mark = mark
             # listeners ask again
             self._wants.clear()
-            self._tell_soon()
+            self._schedule_notification()
         elif self._wants and any(self._wants_more(*queue) != wish for queue, wish in self._wants.items()):
-            self._tell_soon()
+            self._schedule_notification()
 
     def _look(self) -> StateVersion:
         cluster = self._core.cluster
@@ -100,14 +100,14 @@ class ChangeNotifier:
         membership = cluster.membership
         return (self._core.appliers.version, membership.members.version, membership.paused)
 
-    def _tell_soon(self) -> None:
+    def _schedule_notification(self) -> None:
         if self._due is None and self._listeners:
-            wait_s = max(self._told_at + NOTIFY_EVERY_S - self._loop.time(), 0.0)
-            self._due = self._loop.call_later(wait_s, self._tell)
+            wait_s = max(self._notified_at + NOTIFY_EVERY_S - self._loop.time(), 0.0)
+            self._due = self._loop.call_later(wait_s, self._notify_listeners)
 
-    def _tell(self) -> None:
+    def _notify_listeners(self) -> None:
         self._due = None
-        self._told_at = self._loop.time()
+        self._notified_at = self._loop.time()
         for listener in list(self._listeners):
             listener()
 
@@ -223,12 +223,14 @@ class InProcessTransport(asyncio.Transport):
 class NodeBridgeHost:
     """Implements `warren.bridges.host.BridgeHost` for one node."""
 
-    def __init__(self, core: Broker, turns: TurnLoop, desk: CommandQueue, log: Log, next_id: Callable[[], int]) -> None:
+    def __init__(
+        self, core: Broker, turns: TurnLoop, command_queue: CommandQueue, log: Log, next_id: Callable[[], int]
+    ) -> None:
         self.node_name = core.settings.node_name
         self.log = log
         self._core = core
         self._turns = turns
-        self._desk = desk
+        self._command_queue = command_queue
         self._next_id = next_id
         self._changes = ChangeNotifier(core, turns, self._wants_more)
 
@@ -269,7 +271,7 @@ class NodeBridgeHost:
     async def forget(self, parameter: Parameter) -> None:
         where = (parameter.vhost, parameter.component, parameter.name)
         try:
-            await self._desk.carry_out(ClearParameter(*where, as_seen=parameter))
+            await self._command_queue.carry_out(ClearParameter(*where, as_seen=parameter))
         except CommandRefused as refusal:
             if refusal.kind != "not_found":
                 raise
@@ -281,7 +283,7 @@ class NodeBridgeHost:
 
     def wants_more(self, vhost: str, queue: str) -> bool:
         wish = self._wants_more(vhost, queue)
-        self._changes.asked(vhost, queue, wish)
+        self._changes.record_answer(vhost, queue, wish)
         return wish
 
     def _wants_more(self, vhost: str, queue: str) -> bool:
@@ -365,7 +367,7 @@ class NodeBridges:
 
     def __init__(self, core: Broker, turns: TurnLoop, desk: CommandQueue, log: Log, next_id: Callable[[], int]) -> None:
         core.parameters.components.update(bridge_components())
-        self.host = NodeBridgeHost(core, turns, desk, log, next_id)
+        self.host = NodeBridgeHost(core, turns, command_queue, log, next_id)
         self.supervisor = BridgeSupervisor(self.host, bridge_kinds())
         self.desk = BridgesAdmin(self.host, self.supervisor)
 

@@ -1,6 +1,6 @@
 """The HTTP listeners of a node: bound before the node starts, closed when it stops.
 
-Until the broker has started, a stand-in application may answer.
+Until the broker has started, another application may answer.
 
 The metrics listener on port 15692 is the one that Prometheus scrapes, as in RabbitMQ. The HTTP port has the same paths.
 So if the operator did not configure this listener and its port is taken, which happens with two nodes on one machine,
@@ -19,7 +19,6 @@ from warren.admin.api import api_router
 from warren.admin.command_queue import CommandQueue
 from warren.admin.context import AdminContext
 from warren.admin.direct_link import DirectLinks
-from warren.admin.forwarding import PeerQueryHandler
 from warren.admin.history.sampler import Sampler
 from warren.admin.history.stats_history import StatsHistory
 from warren.admin.http.application import Application
@@ -129,7 +128,7 @@ class HttpListeners:
             listener = ListenerFacts(protocol, where.host, where.port, tls)
             facts.listens(listener, self._settings.tls.certfile if tls else "")
 
-    async def stand_in(self, application: Any) -> None:
+    async def serve_early(self, application: Any) -> None:
         """Answer with this application until there is a broker."""
         self._application = application
         await self._listen()
@@ -137,7 +136,7 @@ class HttpListeners:
     async def open(
         self,
         broker: Broker,
-        desk: CommandQueue,
+        command_queue: CommandQueue,
         facts: ProcessFacts,
         links: DirectLinks,
         control: ProcessControl,
@@ -145,13 +144,13 @@ class HttpListeners:
         bridges: BridgesPort,
     ) -> None:
         """Serve this broker, to operators and to other nodes' admin interfaces."""
-        accounts, peers = Authenticator(broker, desk), Peers(broker, facts.name, peer_links)
+        accounts, peers = Authenticator(broker, command_queue), Peers(broker, facts.name, peer_links)
         self._history = StatsHistory(Sampler(broker, facts, self._settings.sample_interval_ms, links=peers.links))
         self._history.start(asyncio.get_running_loop(), facts.now_ms())
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
-        self._traces = Traces(broker, desk, links, facts, directory, self._settings.trace_rotation, self._log)
+        self._traces = Traces(broker, command_queue, links, facts, directory, self._settings.trace_rotation, self._log)
         admin_context = AdminContext(
-            broker, desk, accounts, facts, self._history, links, control, self._traces, peers, bridges
+            broker, command_queue, accounts, facts, self._history, links, control, self._traces, peers, bridges
         )
         metrics = Metrics(admin_context, self._settings.prometheus.per_object)
         router = api_router()

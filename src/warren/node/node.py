@@ -197,7 +197,7 @@ class Node:
         """The state the broker starts with; None if the node is stopped while it waits for others."""
         process.notify_status("is starting, and waits for a majority of its cluster's disc nodes, if it has any")
         http, amqp = self._addresses()
-        await self._http.stand_in(self._control_room(life))
+        await self._http.serve_early(self._control_endpoint(life))
         return await self._unless_finished(life.begin(self.clock.now_ms(), http, amqp))
 
     async def _unless_finished(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -211,7 +211,7 @@ class Node:
         await asyncio.gather(working, return_exceptions=True)
         return None
 
-    def _control_room(self, life: ClusterAgent) -> ControlEndpoint:
+    def _control_endpoint(self, life: ClusterAgent) -> ControlEndpoint:
         async def stop_app(arguments: Mapping[str, Any]) -> None:
             self._stop_app()
 
@@ -263,12 +263,12 @@ class Node:
             self._turns.attach(desk.orders())
             self._bridging = NodeBridges(core, self._turns, desk, self._log, self._serial.__next__)
             if self._life is not None:
-                self._life.attach(core, self._turns, desk, *self._addresses())
+                self._life.attach(core, self._turns, command_queue, *self._addresses())
                 await self._unless_finished(self._life.cleared())
             if self._goes_on():
-                await self._import_definitions(DefinitionImporter(core, desk))
+                await self._import_definitions(DefinitionImporter(core, command_queue))
             if self._goes_on():
-                await self._open_http(core, desk, facts, memory)
+                await self._open_http(core, command_queue, facts, memory)
         self._open = self._goes_on()
         if self._open and not self._paused:
             await self._listen()
@@ -306,13 +306,15 @@ class Node:
             count = await import_boot_definitions(importer, paths)
             self._log.info("definitions.imported", paths=",".join(paths), definitions=count)
 
-    async def _open_http(self, core: Broker, desk: CommandQueue, facts: ProcessFacts, memory: MemoryWatch) -> None:
+    async def _open_http(
+        self, core: Broker, command_queue: CommandQueue, facts: ProcessFacts, memory: MemoryWatch
+    ) -> None:
         assert self._bridging is not None
         links = DirectLinks(self._turns, self._serial.__next__, self._settings.broker.frame_max)
         control = ProcessControl(self._settings, facts, memory, self._disk_watch, self._log, self._stop_asked)
         control.part_in_cluster(self._life, self._stop_app)
         peers = None if self._life is None else self._life.links
-        await self._http.open(core, desk, facts, links, control, peers, self._bridging.desk)
+        await self._http.open(core, command_queue, facts, links, control, peers, self._bridging.admin)
 
     def _facts(self, loop_name: str) -> ProcessFacts:
         disk = self._disk

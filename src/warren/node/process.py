@@ -68,26 +68,29 @@ SOCKET_VARIABLE = "NOTIFY_SOCKET"
 
 def notify_ready(status: str) -> None:
     """The service is ready; may be repeated."""
-    _tell(f"READY=1\nSTATUS={status}")
+    _notify_systemd(f"READY=1\nSTATUS={status}")
 
 
 def notify_status(text: str) -> None:
     """One line for `systemctl status`."""
-    _tell(f"STATUS={text}")
+    _notify_systemd(f"STATUS={text}")
 
 
 def notify_stopping() -> None:
     """The process will end."""
-    _tell("STOPPING=1\nSTATUS=says goodbye to its clients")
+    _notify_systemd("STOPPING=1\nSTATUS=says goodbye to its clients")
 
 
-def _tell(assignments: str) -> None:
+def _notify_systemd(assignments: str) -> None:
     address = os.environ.get(SOCKET_VARIABLE, "")
     if not address.startswith(("/", "@")):
         return
     if address.startswith("@"):
         # an abstract name of Linux, which begins with a null byte that no variable can hold
         address = f"\0{address[1:]}"
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
-        told.setblocking(False)
-        told.sendto(assignments.encode(), address)
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notify_socket,
+    ):
+        notify_socket.setblocking(False)
+        notify_socket.sendto(assignments.encode(), address)

@@ -43,7 +43,7 @@ class StoppedNode:
         self._start: asyncio.Future[bool] = loop.create_future()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._finish, False)
-        await self._http.stand_in(ControlEndpoint(self._status, self._cookie))
+        await self._http.serve_early(ControlEndpoint(self._status, self._cookie))
         self._log.info("app.stopped", name=self._status.name, http=self._http.address())
         if self._status.trouble:
             self._log.critical("app.not_started", reason=self._status.trouble)

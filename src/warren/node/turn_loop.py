@@ -107,6 +107,7 @@ class TurnLoop:
         "_scheduled",
         "_stop",
         "_stopped",
+        "_unread",
         "_wanted_ms",
         "after_turn",
         "lingering",

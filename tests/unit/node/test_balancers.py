@@ -1,4 +1,4 @@
-"""Who has to send a PROXY header, and what of it is believed."""
+"""Which clients must send a PROXY header, and which of its fields count."""
 
 import ipaddress
 

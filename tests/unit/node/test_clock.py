@@ -3,7 +3,7 @@
 from warren.node.turn_loop import Clock
 
 
-def test_the_clock_is_the_wall_clock_at_start_plus_what_elapsed() -> None:
+def test_the_clock_is_the_wall_clock_at_start_plus_the_elapsed_time() -> None:
     elapsed_ns = iter([5_000_000_000, 5_000_999_999, 5_001_000_000, 8_000_000_000])
     clock = Clock(lambda: 1_700_000_000_123_000_000, lambda: next(elapsed_ns))
     assert [clock.now_ms() for _ in range(3)] == [1_700_000_000_123, 1_700_000_000_124, 1_700_000_003_123]

@@ -39,7 +39,7 @@ EXTENSION = b"\x04\x00\x03abc"
 
 
 def read(data: bytes) -> tuple[ProxiedAddresses | None, bytes]:
-    """As a socket would be read: no more at once than is wanted. What it says, and what was left."""
+    """Read as from a socket, never more than requested: the header, and the unread bytes."""
     reader = ProxyHeaderReader()
     while reader.wanted:
         piece, data = data[: reader.wanted], data[reader.wanted :]
@@ -68,7 +68,7 @@ def read(data: bytes) -> tuple[ProxiedAddresses | None, bytes]:
     ],
 )
 @pytest.mark.parametrize("rest", [b"", b"AMQP\0\0\x09\x01", b"\r\n\r\n\0\r\nQUIT\n", b"\n"])
-def test_a_header_is_read_and_what_follows_it_is_left(
+def test_a_header_is_read_and_the_bytes_after_it_are_left(
     header: bytes, ends: ProxiedAddresses | None, rest: bytes
 ) -> None:
     assert read(header + rest) == (ends, rest)

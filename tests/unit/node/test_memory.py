@@ -1,4 +1,4 @@
-"""Memory: what there is, and what is held of it."""
+"""The memory of the machine, and that of the process."""
 
 import asyncio
 from pathlib import Path

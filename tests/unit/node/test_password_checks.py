@@ -38,7 +38,7 @@ def test_each_order_is_answered_with_its_ticket(loop_name: str) -> None:
     run_on(loop_name, conversation())
 
 
-def test_a_hash_that_cannot_be_computed_fits_nobody(loop_name: str) -> None:
+def test_a_hash_that_cannot_be_computed_matches_no_password(loop_name: str) -> None:
     async def conversation() -> None:
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Event] = loop.create_future()

@@ -89,22 +89,24 @@ _GIVEN_AGAIN = "its replicas of mirrored queues are not trusted, and other nodes
 async def register_incarnation(shared: "ClusterMetadataStore", disk: Disk, found: StartupState, log: Log) -> None:
     """Register this run, in the store and on the disk. Raises `ConnectionError` if the outcome is unknown."""
     try:
-        counted, seen_at = await shared.next_run(found.incarnation, disk.identity(), disk.asked_run())
+        counted, seen_at = await shared.next_incarnation(
+            found.incarnation, disk.identity(), disk.requested_incarnation()
+        )
         if not counted.without_past():
             # a disk that knew of the latest run must know of this one, even if the answer never comes
-            disk.keep_asked_run(counted.run)
-        await shared.count_run(counted, seen_at)
+            disk.record_requested_incarnation(counted.incarnation)
+        await shared.register_incarnation(counted, seen_at)
     except ConnectionError:
         # it may have been counted: the next request is for another run
         found.incarnation = disk.begin_incarnation()
         raise
     # from here on the disk is like any other; a request alone does not change that
-    disk.keep_asked_run(counted.run)
-    if counted.run > found.incarnation:
-        disk.raise_incarnation(counted.run)
+    disk.record_requested_incarnation(counted.incarnation)
+    if counted.incarnation > found.incarnation:
+        disk.raise_incarnation(counted.incarnation)
     if counted.without_past():
-        log.warning("node.without_past", reason=_WITHOUT_PAST, incarnation=counted.run, effect=_GIVEN_AGAIN)
-    found.incarnation = counted.run
+        log.warning("node.without_past", reason=_WITHOUT_PAST, incarnation=counted.incarnation, effect=_GIVEN_AGAIN)
+    found.incarnation = counted.incarnation
 
 
 DNS_TRIES = 10
@@ -224,7 +226,7 @@ class ClusterAgent:
         self._open_links(incarnation)
         if self._facts is None:
             await self._clear_up()
-            await self._join_if_told()
+            await self._join_if_configured()
         if self._facts is None and self._settings.cluster.witness:
             refuse_lone_witness(self.name)
         found = self._disk.found(incarnation, now_ms)
@@ -243,7 +245,7 @@ class ClusterAgent:
         if self._links is not None and os.path.isdir(os.path.join(self._disk.path, ETCD)):
             await self._new_store().clear_up("")
 
-    async def _join_if_told(self) -> None:
+    async def _join_if_configured(self) -> None:
         cluster = self._settings.cluster
         if cluster.join:
             await self._join(cluster.join, None)
@@ -324,7 +326,7 @@ class ClusterAgent:
     async def _retry_until_majority(self, ask: Any) -> Any:
         """Ask until there is a majority to answer."""
         loop = asyncio.get_running_loop()
-        said_at = 0.0
+        logged_at = 0.0
         while True:
             try:
                 return await ask()
@@ -332,8 +334,8 @@ class ClusterAgent:
                 if self._shared is not None and self._shared.trouble:
                     removed = _REMOVED.format(name=self.name, data=self._settings.data_dir)
                     raise StoreError(f"{self._shared.trouble}: {removed}") from error
-                if loop.time() - said_at >= LOG_EVERY_S:
-                    said_at = loop.time()
+                if loop.time() - logged_at >= LOG_EVERY_S:
+                    logged_at = loop.time()
                     self._log.warning("store.awaited", reason=str(error), effect="waiting for a majority of disc nodes")
                 await asyncio.sleep(PAUSE_S)
 
@@ -346,9 +348,9 @@ class ClusterAgent:
 
     # -- with a broker
 
-    def attach(self, core: Broker, turns: TurnLoop, desk: CommandQueue, http: str, amqp: str) -> None:
+    def attach(self, core: Broker, turns: TurnLoop, command_queue: CommandQueue, http: str, amqp: str) -> None:
         """Connect the broker with the peer connections and the store."""
-        self._core, self._turns, self._desk = core, turns, desk
+        self._core, self._turns, self._command_queue = core, turns, command_queue
         self._addresses = (http, amqp)
         turns.attach({SaveMembers: self._keep_members})
         if self._facts is not None:
@@ -462,11 +464,11 @@ class ClusterAgent:
             await shared.found(cluster_id)
             http, amqp = self._addresses
             own = NodeDefinition(self.name, DISC, self._links.own.address, http, amqp, shared.address)
-            passing = await self._desk.carry_out(JoinCluster())
+            passing = await self._command_queue.carry_out(JoinCluster())
             assert isinstance(passing, TransientDefinitions)
-            self._disk.keep_asked_run(self._links.own.incarnation)
-            run = IncarnationDefinition(self.name, self._links.own.incarnation, 0, self._disk.identity())
-            definitions = [*passing.definitions, own, run]
+            self._disk.record_requested_incarnation(self._links.own.incarnation)
+            incarnation = IncarnationDefinition(self.name, self._links.own.incarnation, 0, self._disk.identity())
+            definitions = [*passing.definitions, own, incarnation]
             moved = shared_snapshot(self._disk.recorded(), definitions, self.name, passing.revision)
             await shared.move_in(passing.revision, moved, self._founding)
             await shared.live(self._links.own.incarnation)

@@ -71,8 +71,8 @@ class ControlEndpoint:
         given = request.headers.get(COOKIE_PROOF_HEADER, "")
         objection = self._verifier.objection(given, status.name, request.method, path, body)
         if path == PATH and request.method == "GET":
-            told = {"trouble": status.trouble} if not objection else {}
-            return JSONResponse({"node": status.name, "app": status.app, **told})
+            trouble = {"trouble": status.trouble} if not objection else {}
+            return JSONResponse({"node": status.name, "app": status.app, **trouble})
         if objection:
             return _fault(401, "not_proved", objection)
         if request.method != "POST":

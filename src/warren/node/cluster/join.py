@@ -61,7 +61,7 @@ class JoinAttempt:
         own = self._links.own
         request = ClusterJoinRequest(own.name, own.kind, own.address)
         end = None if patience_s is None else loop.time() + patience_s
-        said_at = -JOIN_LOG_EVERY_S
+        logged_at = -JOIN_LOG_EVERY_S
         self._log.info("join.asking", nodes=",".join(str(address) for address in addresses))
         while True:
             reasons: list[str] = []
@@ -77,8 +77,8 @@ class JoinAttempt:
                     raise ConfigError(f"{address} refuses this node: {refusal}") from refusal
             if end is not None and loop.time() >= end:
                 raise NoMemberAnswered("; ".join(reasons))
-            if loop.time() >= said_at + JOIN_LOG_EVERY_S:
-                said_at = loop.time()
+            if loop.time() >= logged_at + JOIN_LOG_EVERY_S:
+                logged_at = loop.time()
                 self._log.warning("join.waiting", reason="; ".join(reasons))
             await asyncio.sleep(JOIN_PAUSE_S)
 

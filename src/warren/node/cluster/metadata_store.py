@@ -266,15 +266,15 @@ class ClusterMetadataStore:
             raise ConnectionError(decision.reason)
         return decision.outcome == COMMITTED
 
-    async def next_run(self, run: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
+    async def next_incarnation(self, incarnation: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
         """The incarnation to register for this run, and the revision at which the previous one was read."""
         _revision, known = await self.snapshot()
-        return next_incarnation(self._name, run, data, asked, known)
+        return next_incarnation(self._name, incarnation, data, asked, known)
 
-    async def count_run(self, wanted: IncarnationDefinition, seen_at: int) -> None:
-        """Raises `ConnectionError` if it is unknown whether the run was registered."""
+    async def register_incarnation(self, wanted: IncarnationDefinition, seen_at: int) -> None:
+        """Raises `ConnectionError` if it is unknown whether the incarnation was registered."""
         if not await self.change([(wanted.key(), seen_at)], [(wanted.key(), wanted.value())]):
-            raise ConnectionError(f"another run of {self._name} was counted at the same time")
+            raise ConnectionError(f"another incarnation of {self._name} was registered at the same time")
 
     async def live(self, incarnation: int) -> None:
         """Count as alive from here on.
@@ -360,7 +360,7 @@ def queues_of(name: str, known: MetadataSnapshot) -> list[QueueDefinition]:
 
 PUMP_ASK_EVERY_S = 1.0
 PUMP_PAUSE_S = 0.1
-PUMP_TELL_WITHIN_S = 2.0
+PUMP_REPORT_WITHIN_S = 2.0
 
 
 class MetadataPump:
@@ -418,13 +418,13 @@ class MetadataPump:
         while True:
             self._watching = True
             try:
-                async for told in self._store.watch(self._told):
-                    if isinstance(told, MetadataReplaced):
-                        self._turns.add(DefinitionsReplaced(told.revision, told.snapshot))
+                async for change in self._store.watch(self._reported):
+                    if isinstance(change, MetadataReplaced):
+                        self._turns.add(DefinitionsReplaced(change.revision, change.snapshot))
                     else:
-                        self._turns.add(DefinitionsChanged(told.revision, told.changes))
-                    self._told = told.revision
-                    self._told_more.set()
+                        self._turns.add(DefinitionsChanged(change.revision, change.changes))
+                    self._reported = change.revision
+                    self._reported_more.set()
             except EtcdDeclined as declined:
                 self._watching = False
                 self._was_declined(declined)
@@ -445,11 +445,11 @@ class MetadataPump:
 
     async def _ask_once(self) -> None:
         asked_ms = self._turns.now_ms()
-        async with asyncio.timeout(PUMP_TELL_WITHIN_S):
+        async with asyncio.timeout(PUMP_REPORT_WITHIN_S):
             newest = await self._store.current()
-            while self._told < newest:
-                self._told_more.clear()
-                await self._told_more.wait()
+            while self._reported < newest:
+                self._reported_more.clear()
+                await self._reported_more.wait()
         self._turns.add(DefinitionsCurrent(newest, asked_ms))
         if self._declined and self._watching:
             self._declined = ""

@@ -75,8 +75,8 @@ def refuse_taken_name(known: MetadataSnapshot, old: str, new: str, peer: str) ->
     own = (peer, "" if entry is None else entry.peer)
     if taken is not None and (taken.peer not in own or liveness_key(new) in known):
         raise MembershipRefused("", f"another node of the cluster is called {new}")
-    runs, others = _runs(old, known), _runs(new, known)
-    if runs is not None and others is not None and runs.data != others.data:
+    last, other = _incarnation(old, known), _incarnation(new, known)
+    if last is not None and other is not None and last.data != other.data:
         # its incarnations would count as the other's
         raise MembershipRefused(
             "", f"another node of the cluster was called {new} once; choose a name that is new to it"
@@ -98,12 +98,12 @@ async def rename_in_store(shared: ClusterMetadataStore, old: str, new: str, pati
 async def _rename_incarnations(shared: ClusterMetadataStore, old: str, new: str) -> None:
     """The incarnations of the old name stay: another node that gets the name must not use them again."""
     _revision, known = await shared.snapshot()
-    runs = _runs(old, known)
-    if runs is not None:
+    last = _incarnation(old, known)
+    if last is not None:
         key = incarnation_key(new)
         seen_at = known[key][1] if key in known else 0
         await shared.change(
-            [(key, seen_at)], [(key, IncarnationDefinition(new, runs.run, runs.born, runs.data).value())]
+            [(key, seen_at)], [(key, IncarnationDefinition(new, last.incarnation, last.born, last.data).value())]
         )
 
 
@@ -141,11 +141,13 @@ def _is_counted_on(name: str, known: MetadataSnapshot) -> bool:
 def _queues_with(name: str, known: MetadataSnapshot) -> list[QueueDefinition]:
     """The queues that live on a node or have a replica there, except those with a live master."""
     return [
-        queue for queue in all_queues(known) if queue.node == name or _has_to_be_told(name, queue.replica_set, known)
+        queue
+        for queue in all_queues(known)
+        if queue.node == name or _has_no_live_master(name, queue.replica_set, known)
     ]
 
 
-def _has_to_be_told(name: str, replica_set: ReplicaSet | None, known: MetadataSnapshot) -> bool:
+def _has_no_live_master(name: str, replica_set: ReplicaSet | None, known: MetadataSnapshot) -> bool:
     """Whether the queue's master is gone, even if its name is alive in another incarnation."""
     if replica_set is None or name not in replica_set.members:
         return False
@@ -154,7 +156,7 @@ def _has_to_be_told(name: str, replica_set: ReplicaSet | None, known: MetadataSn
     return not isinstance(alive, LivenessDefinition) or alive.incarnation != replica_set.master_incarnation[1]
 
 
-def _runs(name: str, known: MetadataSnapshot) -> IncarnationDefinition | None:
+def _incarnation(name: str, known: MetadataSnapshot) -> IncarnationDefinition | None:
     found = known.get(incarnation_key(name))
     definition = None if found is None else decode_definition(incarnation_key(name), found[2])
     return definition if isinstance(definition, IncarnationDefinition) else None

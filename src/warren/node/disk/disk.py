@@ -191,14 +191,14 @@ class Disk:
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {os_error_text(error)}") from error
 
-    def asked_run(self) -> int:
+    def requested_incarnation(self) -> int:
         """The last run that the cluster was asked to register."""
-        return self._metadata.asked_run()
+        return self._metadata.requested_incarnation()
 
-    def keep_asked_run(self, run: int) -> None:
+    def record_requested_incarnation(self, incarnation: int) -> None:
         """Record that the cluster is asked to register this run."""
         try:
-            self._metadata.keep_asked_run(run)
+            self._metadata.record_requested_incarnation(incarnation)
         except OSError as error:
             raise StoreError(f"the node cannot begin to write: {os_error_text(error)}") from error
 
@@ -242,20 +242,22 @@ class Disk:
         def report(event: Event) -> None:
             turns.loop.call_soon_threadsafe(turns.add, event)
 
-        def tell_failure(error: Exception) -> None:
+        def report_failure(error: Exception) -> None:
             turns.loop.call_soon_threadsafe(failed, error)
 
         journal = self._directory.journal_path
         reserve = self._reserve = DescriptorReserve()
-        reader = JournalReaderThread(journal, report, tell_failure, reserve, self.io)
+        reader = JournalReaderThread(journal, report, report_failure, reserve, self.io)
         self._reader = reader
-        writer = JournalWriterThread(journal, self._metadata, report, tell_failure, reader.forget, reserve, io=self.io)
+        writer = JournalWriterThread(
+            journal, self._metadata, report, report_failure, reader.forget, reserve, io=self.io
+        )
         self._writer = writer
         self._shortcut = InlineFlush(writer, turns)
         streams = self._directory.streams_path
-        archive_reader = ArchiveReaderThread(streams, report, tell_failure, reserve, self.io)
+        archive_reader = ArchiveReaderThread(streams, report, report_failure, reserve, self.io)
         self._archive_reader = archive_reader
-        self._archives = ArchiveWriterThread(streams, report, tell_failure, archive_reader.forget, reserve)
+        self._archives = ArchiveWriterThread(streams, report, report_failure, archive_reader.forget, reserve)
 
     def orders(self) -> dict[type[Effect], Callable[[Effect], None]]:
         """The handlers of disk effects, once started."""

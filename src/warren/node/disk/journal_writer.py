@@ -180,9 +180,9 @@ class JournalWriterThread:
         "_ordered",
         "_orders",
         "_report",
+        "_reported",
         "_reserve",
         "_spare",
-        "_told",
         "_wake",
         "_written_no",
         "pace",
@@ -226,7 +226,7 @@ class JournalWriterThread:
         self._flush_at = 0.0
         self._written_no = 0
         self._flushed_no = 0
-        self._told = (0, 0)
+        self._reported = (0, 0)
         spare = os.path.join(journal, file_names.SPARE)
         self._spare = spare if os.path.exists(spare) else ""
         self._full = False
@@ -285,7 +285,7 @@ class JournalWriterThread:
             return False
         self._flush_dirty()
         self._written_no = self._flushed_no = order.batch_no
-        self._told = (order.batch_no, order.batch_no)
+        self._reported = (order.batch_no, order.batch_no)
         return True
 
     def close(self, patience_s: float = CLOSE_PATIENCE_S) -> int:
@@ -350,7 +350,7 @@ class JournalWriterThread:
                 self._insist(self._carry_out[type(order)], order)
         if flush or time.monotonic() >= self._flush_at:
             self._flush_dirty()
-        self._tell()
+        self._report_progress()
 
     def _insist(self, step: Callable[[Any], None], order: Any) -> None:
         """Run a step, and again while there is no space. Every step can be repeated."""
@@ -424,13 +424,13 @@ class JournalWriterThread:
             self.pace.took(time.monotonic() - began_s)
         self._dirty_bytes = 0
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if not self._dirty:
             self._flushed_no = self._written_no
-        told = (self._written_no, self._flushed_no)
-        if told != self._told:
-            self._told = told
-            self._report(FlushCompleted(*told))
+        progress = (self._written_no, self._flushed_no)
+        if progress != self._reported:
+            self._reported = progress
+            self._report(FlushCompleted(*progress))
 
     def _seal(self, order: SealSegment) -> None:
         if order.segment not in self._files:

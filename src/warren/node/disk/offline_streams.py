@@ -7,7 +7,8 @@ begin anywhere.
 
 A gap between two messages of the journal cannot be repaired: the stream stays stopped.
 
-Not here: the files chunk by chunk and placeholders (`broker.streams.survey`), the journal (`node.disk.offline`).
+Not here: the files chunk by chunk and placeholders (`broker.streams.survey`), the journal
+(`node.disk.offline_directory`).
 """
 
 import os
@@ -23,7 +24,7 @@ from warren.node.disk import file_names
 from warren.node.disk.archives import FoundArchives, segment_path
 from warren.node.disk.file_io import flush_file, os_error_text, sync_directory, write_all
 from warren.node.disk.file_names import STREAMS, UNFINISHED_SUFFIX
-from warren.node.disk.offline import MessageOwner, OfflineDirectory
+from warren.node.disk.offline_directory import MessageOwner, OfflineDirectory
 
 
 class OfflineStream:
@@ -72,8 +73,8 @@ def live_offset_ranges(queue_index: QueueIndex) -> list[tuple[int, int]]:
     """The journal's ranges of a stream: the first offset, and the one after the last, in order."""
     ranges: list[tuple[int, int]] = []
     removed = queue_index.removed_at(0)
-    for run in queue_index.runs():
-        for position in range(int(run.first), int(run.last) + 1):
+    for positions in queue_index.position_ranges():
+        for position in range(int(positions.first), int(positions.last) + 1):
             if removed.has(position):
                 continue
             offset = int(offset_of(position))

@@ -101,17 +101,17 @@ class SqliteStore(MetadataStore):
             raise self._failure(error) from error
         return begun + 1
 
-    def asked_run(self) -> int:
+    def requested_incarnation(self) -> int:
         """The last run that a cluster was asked to register; a process that only began was not."""
         try:
             return self._fact("asked")
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
-    def keep_asked_run(self, run: int) -> None:
+    def record_requested_incarnation(self, incarnation: int) -> None:
         """Record that the request is made; called before it, because its outcome may stay unknown."""
         try:
-            self._connection.execute(WRITE_FACT, (run, "asked"))
+            self._connection.execute(WRITE_FACT, (incarnation, "asked"))
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
@@ -268,7 +268,7 @@ def _create(path: str) -> None:
         finally:
             os.close(directory)
     except (OSError, sqlite3.Error) as error:
-        raise ConfigError(f"{path} cannot be made: {error}") from error
+        raise ConfigError(f"{path} cannot be made: {os_error_text(error)}") from error
 
 
 def _configure(connection: sqlite3.Connection) -> None:

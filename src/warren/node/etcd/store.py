@@ -428,9 +428,9 @@ class EtcdStore:
         self._require_begun()
         watching = MetadataWatch(self._connection, self._keys, self._numbering, self.snapshot)
         async with aclosing(watching.changes(after)) as items:
-            async for told in items:
-                self._seen = max(self._seen, told.revision)
-                yield told
+            async for item in items:
+                self._seen = max(self._seen, item.revision)
+                yield item
 
     def hold(self, key: str, value: bytes, ttl_s: int) -> LeasedKey:
         """Hold this key until it is released, or the store has not heard of this node for that long."""

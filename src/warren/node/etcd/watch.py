@@ -73,8 +73,8 @@ class MetadataWatch:
         seen = after
         while True:
             try:
-                async with aclosing(self._conversation(seen)) as told:
-                    async for changed in told:
+                async with aclosing(self._conversation(seen)) as conversation:
+                    async for changed in conversation:
                         seen = changed.revision
                         yield changed
             except EtcdUnavailable:
@@ -136,7 +136,8 @@ class MetadataWatch:
     def _grouped(self, answer: WatchResponse) -> list[MetadataChanged]:
         of_store = self._numbering.of_store
         changes = [
-            MetadataChange(of_store(revision), self._keys.name(key), value) for revision, key, value in answer.events
+            MetadataChange(of_store(revision), name, None if value is None else self._cipher.opened(name, value))
+            for revision, name, value in [(at, self._keys.name(key), value) for at, key, value in answer.events]
         ]
         return [
             MetadataChanged(revision, list(group))

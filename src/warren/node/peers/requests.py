@@ -119,14 +119,14 @@ class PeerQueryClient:
         conversation.on_close = self._lost
         try:
             conversation.send(question)
-            told = await answer
+            reply = await answer
         except BaseException:
             conversation.close()
             raise
         finally:
             del self._answers[conversation]
         self._idle.setdefault(conversation.node, []).append(conversation)
-        return told
+        return reply
 
     def close(self) -> None:
         for conversation in [*self._answers, *(one for idle in self._idle.values() for one in idle)]:
@@ -177,10 +177,10 @@ class PeerQueryServer:
             conversation.close()
             return
         self._wake(conversation)
-        task = asyncio.get_running_loop().create_task(self._tell(conversation, question))
+        task = asyncio.get_running_loop().create_task(self._send_answer(conversation, question))
         self._answering[conversation] = task
 
-    async def _tell(self, conversation: PeerConversation, question: bytes) -> None:
+    async def _send_answer(self, conversation: PeerConversation, question: bytes) -> None:
         assert self.answer is not None
         try:
             answer = await self.answer(question)

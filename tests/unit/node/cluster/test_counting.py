@@ -20,21 +20,21 @@ LOG = structlog.get_logger()
 
 
 class CountingStore:
-    """What the nodes agreed on, as far as runs go."""
+    """The metadata store, with incarnations only."""
 
     def __init__(self) -> None:
         self.known: MetadataSnapshot = {}
-        self.run = IncarnationDefinition(NAME, 0, 0, 0)
+        self.latest = IncarnationDefinition(NAME, 0, 0, 0)
         self.heard = True
         self.answers = True
 
-    async def next_run(self, run: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
-        return next_incarnation(NAME, run, data, asked, self.known)
+    async def next_incarnation(self, incarnation: int, data: int, asked: int) -> tuple[IncarnationDefinition, int]:
+        return next_incarnation(NAME, incarnation, data, asked, self.known)
 
-    async def count_run(self, wanted: IncarnationDefinition, seen_at: int) -> None:
+    async def register_incarnation(self, wanted: IncarnationDefinition, seen_at: int) -> None:
         if self.heard:
             self.known[wanted.key()] = (1, seen_at + 1, wanted.value())
-            self.run = wanted
+            self.latest = wanted
         if not self.answers:
             raise ConnectionError("nobody can tell whether it was counted")
 
@@ -48,12 +48,12 @@ class Member:
         self.store = CountingStore()
 
     def starts(self) -> None:
-        """Until its run is counted, or not."""
+        """Until its incarnation is registered, or not."""
         disk = Disk(str(self.data), NAME)
         try:
             found = disk.found(disk.begin_incarnation(), 0)
             asyncio.run(register_incarnation(cast("Any", self.store), disk, found, LOG))
-            assert found.incarnation == self.store.run.run
+            assert found.incarnation == self.store.latest.incarnation
         finally:
             disk.close()
 
@@ -80,7 +80,7 @@ class Member:
 
 @pytest.fixture
 def member(tmp_path: Path) -> Member:
-    """In its second run."""
+    """In its second incarnation."""
     made = Member(tmp_path)
     made.starts()
     made.starts()
@@ -91,7 +91,7 @@ def test_a_disk_stays_current_after_failed_starts_of_its_node(member: Member) ->
     for _ in range(3):
         member.starts_in_vain()
     member.starts()
-    assert (member.store.run.born, member.store.run.without_past()) == (0, False)
+    assert (member.store.latest.born, member.store.latest.without_past()) == (0, False)
 
 
 @pytest.mark.parametrize("in_vain", [0, 1, 2, 5])
@@ -102,15 +102,15 @@ def test_an_old_state_of_a_disk_stays_old_after_failed_starts_of_its_node(member
     for _ in range(in_vain):
         member.starts_in_vain()
     member.starts()
-    assert member.store.run.without_past()
+    assert member.store.latest.without_past()
 
 
 @pytest.mark.parametrize("heard", [True, False])
-def test_a_disk_goes_on_though_what_it_asked_was_not_answered(member: Member, heard: bool) -> None:
+def test_a_disk_whose_registration_was_not_answered_starts_again(member: Member, heard: bool) -> None:
     for _ in range(2):
         member.asks_in_vain(heard)
     member.starts()
-    assert member.store.run.born == 0
+    assert member.store.latest.born == 0
 
 
 @pytest.mark.parametrize("heard", [True, False])
@@ -121,7 +121,7 @@ def test_an_old_state_of_a_disk_does_not_become_the_latest_by_asking(member: Mem
     for _ in range(2):
         member.asks_in_vain(heard)
     member.starts()
-    assert member.store.run.without_past()
+    assert member.store.latest.without_past()
 
 
 def test_an_old_state_of_a_disk_goes_on_from_its_first_run_that_was_counted(member: Member) -> None:
@@ -129,9 +129,9 @@ def test_an_old_state_of_a_disk_goes_on_from_its_first_run_that_was_counted(memb
     member.starts()
     member.is_restored()
     member.starts()
-    born = member.store.run.run
+    born = member.store.latest.incarnation
     member.starts()
-    assert (member.store.run.born, member.store.run.run) == (born, born + 1)
+    assert (member.store.latest.born, member.store.latest.incarnation) == (born, born + 1)
 
 
 @pytest.mark.parametrize(("backed_up", "trusted"), [(False, True), (True, False)])
@@ -148,4 +148,4 @@ def test_a_disk_without_a_record_of_its_questions_is_known_by_its_starts(
     for _ in range(2):
         member.starts_in_vain()
     member.starts()
-    assert member.store.run.without_past() is not trusted
+    assert member.store.latest.without_past() is not trusted

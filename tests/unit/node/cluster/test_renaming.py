@@ -1,4 +1,4 @@
-"""Which rings get the new name of a node, and when: those of masters that are gone, though they may seem to live."""
+"""Which replica sets get the new name of a node: those whose master is gone, even if its name is alive."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OLD, NEW, MASTER = "dog@host", "fox@host", "cat@host"
 
 
 class PretendStore:
-    """What nodes agreed on; `then` happens when it was looked at so often."""
+    """The metadata store; `then` is called at a given number of reads."""
 
     def __init__(self, *definitions: Definition) -> None:
         self.known: MetadataSnapshot = {}

@@ -15,7 +15,7 @@ NAME = "a@host"
 
 
 class PretendHolding:
-    """Keeps a key until it is released; the first who wait for it wait in vain."""
+    """Keeps a key until it is released; the first waiters do not get it."""
 
     def __init__(self, value: bytes, failures: int) -> None:
         self.value = value
@@ -47,6 +47,7 @@ class PretendStore:
 
 
 def shared_with(store: PretendStore, path: Path) -> ClusterMetadataStore:
+    log = structlog.get_logger()
     shared = ClusterMetadataStore(
         EtcdSettings(), "localhost:25672", str(path / "etcd"), NAME, b"", structlog.get_logger()
     )

@@ -1,4 +1,4 @@
-"""A node that holds queues cannot become a witness, and is told which they are."""
+"""A node that holds queues cannot become a witness; the refusal lists them."""
 
 import pytest
 

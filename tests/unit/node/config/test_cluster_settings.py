@@ -1,4 +1,4 @@
-"""What the file, the environment and the flags say of a cluster."""
+"""Cluster settings from the file, the environment and the flags."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,10 +40,11 @@ def test_the_flag_says_where_to_listen(read: Read) -> None:
 def test_with_a_free_port_for_amqp_the_port_for_nodes_is_free_too(read: Read) -> None:
     settings = read(amqp="127.0.0.1:0")
     assert (settings.peer_listener, settings.peer_asked_for) == (ListenAddress("127.0.0.1", 0), False)
-    assert read(amqp="127.0.0.1:5673").peer_listener == ListenAddress("", 25672)
+    assert read(amqp="127.0.0.1:5673").peer_listener == ListenAddress("127.0.0.1", 25672)
+    assert read(amqp=":5673").peer_listener == ListenAddress("", 25672)
 
 
-def test_whom_to_join_is_a_list(read: Read) -> None:
+def test_the_nodes_to_join_are_a_list(read: Read) -> None:
     assert read(join=("hare", "mole:25700")).join == [PeerAddress("hare", 25672), PeerAddress("mole", 25700)]
     with pytest.raises(
         ConfigError, match="--join must be HOST or HOST:PORT, with a port from 1 to 65535, not 'hare:x'"

@@ -26,7 +26,7 @@ from warren.node.config.settings import parse_settings, read_settings_file
         ("default_pass = word\r", "word"),
     ],
 )
-def test_a_value_is_what_stands_between_the_equals_sign_and_the_comment(line: str, value: str) -> None:
+def test_a_value_is_the_text_between_the_equals_sign_and_the_comment(line: str, value: str) -> None:
     assert [setting.value for setting in parse_settings(line, "f")] == [value]
 
 

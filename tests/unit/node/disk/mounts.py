@@ -1,6 +1,6 @@
 """A script on a small file system of its own, which goes when the script ends.
 
-Not here: what the scripts do.
+Not here: the scripts.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ _MOUNT_AND_RUN = 'mount -t tmpfs -o "$1" tmpfs "$2" && exec "$3" -c "$4" "$2"'
 
 
 def run_in_namespace(mount_point: Path, options: str, script: str) -> str:
-    """What a Python script prints that has a tmpfs with these options, whose path is its first argument."""
+    """The output of a Python script with a tmpfs of these options, whose path is its first argument."""
     ended = subprocess.run(
         [*unshare(), "sh", "-c", _MOUNT_AND_RUN, "sh", options, str(mount_point), sys.executable, script],
         capture_output=True,

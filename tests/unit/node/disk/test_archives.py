@@ -33,7 +33,7 @@ class Rig:
         assert self.written() == ticket
 
     def written(self) -> int:
-        """The ticket of what is reported next."""
+        """The ticket of the next report."""
         written = self.reports.get(timeout=DEADLINE_S)
         assert isinstance(written, ArchiveWritten)
         return written.ticket
@@ -154,7 +154,7 @@ def test_a_stream_that_is_deleted_waits_for_no_room(rig: Rig, monkeypatch: pytes
     assert FoundArchives(str(rig.streams)).read(5, 1, 0, 9) == b"jkl"
 
 
-def test_any_other_error_is_told(rig: Rig) -> None:
+def test_any_other_error_is_reported(rig: Rig) -> None:
     rig.streams.write_bytes(b"no directory")
     rig.writer.order(WriteArchive(1, 5, 1, 0, b"abc"))
     assert isinstance(rig.failures.get(timeout=DEADLINE_S), OSError)

@@ -49,7 +49,7 @@ def test_a_directory_that_is_absent_is_made_with_its_parents(tmp_path: Path, bel
 
 
 @pytest.mark.parametrize("left_over", [[], ["LOCK"], ["LOCK", "NODE.new"], ["lost+found"], ["cookie"]])
-def test_a_directory_with_leftovers_of_an_interrupted_start_or_an_operator_becomes_ours(
+def test_a_directory_with_files_of_an_interrupted_start_or_an_operator_becomes_ours(
     tmp_path: Path, left_over: list[str]
 ) -> None:
     for name in left_over:
@@ -142,7 +142,7 @@ def test_the_lock_goes_with_its_process_at_every_kind_of_end(tmp_path: Path) -> 
     DataDirectory(str(tmp_path), NAME).close()
 
 
-def test_the_directory_of_another_user_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_the_directory_of_another_user_is_refused_with_a_remedy(tmp_path: Path) -> None:
     path, owner = Path("/"), "root"
     if os.geteuid() == 0:
         path, owner = tmp_path / "data", "12345"

@@ -1,4 +1,4 @@
-"""What a start finds in the journal's directory."""
+"""The files that a start finds in the journal's directory."""
 
 from pathlib import Path
 

@@ -38,7 +38,7 @@ rig.stored(1)
 
 
 def run_on_small_disk(folder: Path, program: str) -> str:
-    """What the program prints that follows the prelude."""
+    """The output of the prelude followed by this program."""
     return run_in_namespace(folder, "size=8m", PRELUDE + program)
 
 

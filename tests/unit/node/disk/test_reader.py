@@ -1,4 +1,4 @@
-"""The journal's reader on real files: what was asked for, or the reason why it cannot be had."""
+"""The journal's reader on real files: the requested bytes, or the reason of a failure."""
 
 import os
 import queue
@@ -87,7 +87,7 @@ def test_pieces_come_back_in_the_order_they_were_asked_for(rig: ReaderRig) -> No
     assert answer.blocks == [content[at : at + size] for at, size in extents]
 
 
-def test_a_piece_longer_than_what_is_read_at_one_go_comes_whole(rig: ReaderRig) -> None:
+def test_a_piece_longer_than_one_read_is_complete(rig: ReaderRig) -> None:
     content = os.urandom(3 * STRETCH_BYTES_MAX)
     rig.segment(1, content)
     extents = [(0, 10), (10, 2 * STRETCH_BYTES_MAX), (10 + 2 * STRETCH_BYTES_MAX, 10)]

@@ -37,7 +37,7 @@ def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(
     directory = DataDirectory(str(tmp_path), NAME)
     whole = reset._KEPT_BY_THE_NODE
     with monkeypatch.context() as cut:
-        # what is no name stands for the end of the process
+        # None in place of a name raises, like the end of the process
         cut.setattr(reset, "_KEPT_BY_THE_NODE", (*whole[:interrupted_at], None))
         with pytest.raises(TypeError):
             directory.delete_everything()

@@ -25,7 +25,7 @@ FIRST = "000000000001.seg"
 
 
 class Flush:
-    """Flushes; remembers which thread did; fails, waits or takes long if told to."""
+    """Flushes, and records the thread; fails, waits or takes long when the test says so."""
 
     def __init__(self) -> None:
         self.by_loop: list[bool] = []
@@ -355,7 +355,7 @@ rig.close()
 
 @pytest.mark.parametrize("loop_name", ["uvloop", "asyncio"])
 def test_the_bytes_of_a_turn_are_sent_before_the_loop_waits_for_the_disk(loop_name: str, tmp_path: Path) -> None:
-    """The flush begins only when the client has what the same turn sent; it would wait for ever otherwise."""
+    """The flush begins only when the client has the output of the same turn; otherwise it would wait for ever."""
     arrived = threading.Event()
 
     def flush_then(descriptor: int) -> None:

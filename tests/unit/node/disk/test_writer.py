@@ -1,4 +1,4 @@
-"""The journal's writer on real files: order, group commit, what is on disk before what, and how it stops."""
+"""The journal's writer on real files: order of writes, group commit, and how it stops."""
 
 import errno
 import os
@@ -116,7 +116,7 @@ def test_metadata_is_durable_before_the_data_of_its_batch_is_written(tmp_path: P
     journal = tmp_path / "journal"
 
     def look(descriptor: int) -> None:
-        """At the first flush of the journal, what a reader of a copy of the metadata sees."""
+        """The metadata that a reader of a copy sees at the first flush of the journal."""
         if not found:
             copy = tmp_path / "copy"
             copy.mkdir()
@@ -225,7 +225,7 @@ def test_sealing_flushes_a_segment_of_an_earlier_run(tmp_path: Path) -> None:
 
 
 def test_a_segment_of_an_earlier_run_gives_back_its_room_when_it_is_sealed(tmp_path: Path) -> None:
-    """A node that was killed leaves the room ahead, and what a recycled file still had."""
+    """A killed node leaves preallocated space, and old bytes of a recycled file."""
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / FIRST).write_bytes(b"batches" + bytes(5000))
     (tmp_path / "journal" / SECOND).write_bytes(b"nothing that could be read")
@@ -355,7 +355,7 @@ def test_closing_carries_out_and_flushes_all_that_was_ordered(tmp_path: Path) ->
     assert rig.content(FIRST)[4:204] == bytes(range(200))
 
 
-def test_closing_does_not_wait_for_ever_and_says_what_is_left(tmp_path: Path) -> None:
+def test_closing_does_not_wait_for_ever_and_reports_unwritten_orders(tmp_path: Path) -> None:
     flush = HeldFlush()
     rig = WriterRig(tmp_path, flush)
     rig.order(store(1, b"head", 0))

@@ -1,4 +1,4 @@
-"""Which etcd is trusted with a cluster's metadata, and what it is told."""
+"""The versions of etcd that are accepted, and the environment they get."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""Protocol Buffers: what is written is read again, as the format's own examples have it, and no bytes do harm."""
+"""Protocol Buffers: round trips, the format's own examples, and malformed bytes."""
 
 from contextlib import suppress
 

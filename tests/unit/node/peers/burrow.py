@@ -76,7 +76,7 @@ class Peer:
         return self.core.of(PeerLost)
 
     def received(self, node: str) -> bytes:
-        return b"".join(event.data[event.start :] for event in self.core.of(PeerReceived) if event.node == node)
+        return b"".join(event.data for event in self.core.of(PeerReceived) if event.node == node)
 
     async def connected_to(self, other: "Peer", times: int = 1) -> None:
         await self.core.until(lambda: [node for node, _ in self.connections()].count(other.name) >= times)
@@ -102,7 +102,7 @@ async def burrow(*peers: Peer) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """For conditions that no event tells of."""
+    """For conditions without an event."""
     async with asyncio.timeout(DEADLINE_S):
         while not condition():
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What becomes of a dialled socket's descriptor: one owner closes it, once.
+"""The descriptor of a dialled socket: one owner closes it, once.
 
 A number that is closed twice may belong to another file the second time, to a journal for one.
 """

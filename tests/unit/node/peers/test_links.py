@@ -265,7 +265,7 @@ def test_a_later_run_of_a_node_that_knocks_replaces_the_link_of_the_earlier(loop
 
 
 async def replaced(peer: Peer, reason: str) -> None:
-    """The link to the first run of the ant has given way to one to its second, and its end is told in between."""
+    """A link to the second incarnation of the ant replaces that to the first, whose end is reported in between."""
     await peer.core.until(lambda: len(peer.connections()) == 2)
     kinds = [type(event) for event in peer.core.events if not isinstance(event, PeerReceived)]
     assert kinds == [PeerConnected, PeerLost, PeerConnected]

@@ -1,4 +1,4 @@
-"""What a node without a core answers over HTTP."""
+"""The HTTP answers of a node without a core."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def ask(room: ControlEndpoint, method: str, path: str, body: bytes = b"", cookie
 
 
 class Orders:
-    """Remembers what was ordered, and refuses what it is told to refuse."""
+    """Records orders, and refuses those that the test names."""
 
     def __init__(self) -> None:
         self.given: list[Mapping[str, Any]] = []
@@ -104,7 +104,7 @@ def test_a_malformed_order_is_refused(room: ControlEndpoint) -> None:
         (TimeoutError(), "failed", "no node answered in time"),
     ],
 )
-def test_why_an_order_is_not_carried_out_is_told(
+def test_a_refused_order_is_answered_with_the_reason(
     room: ControlEndpoint, orders: Orders, refusal: Exception, error: str, reason: str
 ) -> None:
     orders.refusal = refusal

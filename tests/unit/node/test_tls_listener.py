@@ -1,4 +1,4 @@
-"""The door of a TLS listener, on both loops."""
+"""A TLS listener, on both loops."""
 
 import asyncio
 import socket
@@ -28,7 +28,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @asynccontextmanager
-async def open_door(core: ScriptedCore, authority: Authority, patience_s: float = 10.0) -> AsyncIterator[Shell]:
+async def open_listener(core: ScriptedCore, authority: Authority, patience_s: float = 10.0) -> AsyncIterator[Shell]:
     shell = Shell(core)
     sockets = bind(ListenAddress("127.0.0.1", 0), "")
     shell.port = sockets[0].getsockname()[1]
@@ -67,7 +67,7 @@ def test_a_secured_connection_opens_with_its_name_and_talks(loop_name: str, auth
 
     async def conversation() -> None:
         core = ScriptedCore(answer)
-        async with open_door(core, authority) as shell:
+        async with open_listener(core, authority) as shell:
             reader, writer = await secured(shell, authority, authority.client("alice", "Example"))
             writer.write(b"hello")
             assert await reader.read(-1) == b"HELLO"
@@ -85,7 +85,7 @@ def test_a_secured_connection_opens_with_its_name_and_talks(loop_name: str, auth
 def test_a_connection_without_a_certificate_has_no_name(loop_name: str, authority: Authority) -> None:
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, authority) as shell:
+        async with open_listener(core, authority) as shell:
             _, writer = await secured(shell, authority)
             await core.until(lambda: core.of(ConnectionOpened))
             [opened] = core.of(ConnectionOpened)
@@ -99,7 +99,7 @@ def test_a_connection_without_a_certificate_has_no_name(loop_name: str, authorit
 def test_a_handshake_that_fails_or_stalls_is_one_line(loop_name: str, authority: Authority, first_bytes: bytes) -> None:
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, authority, patience_s=0.2) as shell:
+        async with open_listener(core, authority, patience_s=0.2) as shell:
             client = socket.create_connection(("127.0.0.1", shell.port))
             client.sendall(first_bytes)
             [line] = (await until_logged(shell, "tls_handshake.failed")).splitlines()

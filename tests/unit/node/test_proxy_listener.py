@@ -1,4 +1,4 @@
-"""The door of a listener behind load balancers, on both loops."""
+"""A listener behind load balancers, on both loops."""
 
 import asyncio
 import io
@@ -37,7 +37,7 @@ def shouting(event: Event) -> list[Effect]:
 
 
 @asynccontextmanager
-async def open_door(
+async def open_listener(
     core: ScriptedCore, balancers: LoadBalancers, context: ssl.SSLContext | None = None, patience_s: float = 10.0
 ) -> AsyncIterator[Shell]:
     shell = Shell(core)
@@ -70,7 +70,7 @@ async def logged(log: io.StringIO) -> str:
 def test_a_client_behind_a_balancer_is_known_by_its_own_address(loop_name: str, header: bytes, at_once: bool) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, ALL_CLIENTS) as shell:
+        async with open_listener(core, ALL_CLIENTS) as shell:
             reader, writer = await shell.connect()
             pieces = [header + b"hello"] if at_once else [header[:7], header[7:20], header[20:], b"hello"]
             for piece in pieces:
@@ -89,7 +89,7 @@ def test_a_client_behind_a_balancer_is_known_by_its_own_address(loop_name: str, 
 def test_a_balancer_that_speaks_for_itself_is_known_by_its_address(loop_name: str, header: bytes) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, ALL_CLIENTS) as shell:
+        async with open_listener(core, ALL_CLIENTS) as shell:
             reader, writer = await shell.connect()
             writer.write(header + b"hello")
             assert await reader.read(-1) == b"HELLO"
@@ -102,7 +102,7 @@ def test_a_balancer_that_speaks_for_itself_is_known_by_its_address(loop_name: st
 def test_a_client_that_is_no_balancer_speaks_without_a_header(loop_name: str) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, NOBODY_HERE) as shell:
+        async with open_listener(core, NOBODY_HERE) as shell:
             reader, writer = await shell.connect()
             writer.write(b"proxy tcp4 is what i say")
             assert await reader.read(-1) == b"PROXY TCP4 IS WHAT I SAY"
@@ -113,11 +113,11 @@ def test_a_client_that_is_no_balancer_speaks_without_a_header(loop_name: str) ->
 
 
 def test_a_connection_with_a_header_has_nodelay(loop_name: str) -> None:
-    """TCP_NODELAY, which the loops set on what they accept themselves."""
+    """TCP_NODELAY, which the loops set on sockets that they accept themselves."""
 
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, ALL_CLIENTS) as shell:
+        async with open_listener(core, ALL_CLIENTS) as shell:
             _reader, writer = await shell.connect()
             writer.write(binary(PROXY, TCP4, FOUR))
             await core.until(lambda: core.of(ConnectionOpened))
@@ -143,10 +143,10 @@ def test_a_client_without_a_valid_header_is_disconnected_with_one_line(
 ) -> None:
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, ALL_CLIENTS) as shell:
+        async with open_listener(core, ALL_CLIENTS) as shell:
             reader, writer = await shell.connect()
             writer.write(sent)
-            # a reset, or an end: it depends on what was read of it
+            # a reset, or an end, depending on the bytes that were read
             with suppress(ConnectionError):
                 assert await reader.read(-1) == b""
             lines = (await logged(shell.log)).splitlines()
@@ -162,7 +162,7 @@ def test_a_client_without_a_valid_header_is_disconnected_with_one_line(
 def test_a_client_that_stays_silent_or_stops_halfway_is_disconnected(loop_name: str) -> None:
     async def conversation() -> None:
         core = ScriptedCore()
-        async with open_door(core, ALL_CLIENTS, patience_s=0.1) as shell:
+        async with open_listener(core, ALL_CLIENTS, patience_s=0.1) as shell:
             for begun in (b"", b"PROXY TCP4 192"):
                 shell.log.truncate(0)
                 reader, writer = await shell.connect()
@@ -178,7 +178,7 @@ def test_a_client_that_stays_silent_or_stops_halfway_is_disconnected(loop_name: 
 def test_a_probe_of_the_port_is_not_logged(loop_name: str) -> None:
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, ALL_CLIENTS) as shell:
+        async with open_listener(core, ALL_CLIENTS) as shell:
             _reader, looked = await shell.connect()
             looked.close()
             _reader, broke_off = await shell.connect()
@@ -196,7 +196,7 @@ def test_a_header_goes_ahead_of_a_tls_handshake(loop_name: str, tmp_path: Path) 
 
     async def conversation() -> None:
         core = ScriptedCore(shouting)
-        async with open_door(core, ALL_CLIENTS, context) as shell:
+        async with open_listener(core, ALL_CLIENTS, context) as shell:
             client = socket.create_connection(("127.0.0.1", shell.port))
             client.sendall(b"PROXY TCP4 192.0.2.7 198.51.100.1 50112 5671\r\n")
             trusting = ssl.create_default_context(cafile=authority.path)
@@ -215,7 +215,7 @@ def test_a_failed_handshake_is_logged_with_the_address_of_the_client(loop_name: 
     context = server_context(TlsSettings(authority.server.certificate, authority.server.key))
 
     async def conversation() -> None:
-        async with open_door(ScriptedCore(), ALL_CLIENTS, context) as shell:
+        async with open_listener(ScriptedCore(), ALL_CLIENTS, context) as shell:
             _reader, writer = await shell.connect()
             writer.write(binary(PROXY, TCP4, addresses("192.0.2.7", "198.51.100.1")) + b"AMQP\0\0\x09\x01")
             line = await logged(shell.log)

@@ -58,9 +58,9 @@ ReportProgress = Callable[[str], None]
 class _ReportedJournalFiles(JournalFiles):
     """The journal's files; reports which segment is being read."""
 
-    def __init__(self, files: FoundJournalFiles, tell: ReportProgress) -> None:
+    def __init__(self, files: FoundJournalFiles, report: ReportProgress) -> None:
         self._files = files
-        self._tell = tell
+        self._report = report
 
     def checkpoint(self) -> bytes | None:
         return self._files.checkpoint()
@@ -70,7 +70,7 @@ class _ReportedJournalFiles(JournalFiles):
 
     def segment(self, number: int) -> bytes:
         numbers = self._files.segments()
-        self._tell(f"reading segment {number} ({numbers.index(number) + 1} of {len(numbers)})")
+        self._report(f"reading segment {number} ({numbers.index(number) + 1} of {len(numbers)})")
         return self._files.segment(number)
 
     def index(self, number: int) -> bytes | None:
@@ -92,7 +92,7 @@ class OfflineRecovery:
 class OfflineDirectory:
     """A data directory, locked until `close`."""
 
-    def __init__(self, path: str, tell: ReportProgress, shared: bool) -> None:
+    def __init__(self, path: str, report: ReportProgress, shared: bool) -> None:
         self.path = os.path.abspath(path)
         self.journal_path = os.path.join(self.path, file_names.JOURNAL)
         self.format, self.node_name = _mark_of(self.path, path)
@@ -101,7 +101,7 @@ class OfflineDirectory:
         try:
             if not os.path.isdir(self.journal_path):
                 raise ConfigError(f"{path} holds no journal")
-            self.files = _ReportedJournalFiles(FoundJournalFiles(self.journal_path, tidy=False), tell)
+            self.files = _ReportedJournalFiles(FoundJournalFiles(self.journal_path, tidy=False), report)
             self.revision, self.values, self.incarnation = _read_metadata(self._metadata_path)
             self.owners = owners_of(self.values)
             self.is_member = os.path.exists(os.path.join(self.path, file_names.CLUSTER))
