@@ -127,7 +127,7 @@ class DirectLink:
         ]
         frames = b"".join(encode_method(channel, method) for channel, method in hello)
         self._send(PROTOCOL_HEADER + frames)
-        await self._hear(ChannelOpenOk)
+        await self._receive(ChannelOpenOk)
 
     async def ask(self, method: Method, answer: type[_Answer]) -> _Answer:
         """The reply to a method."""
@@ -136,14 +136,14 @@ class DirectLink:
     async def ask_content(self, method: Method, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
         """The reply to a method, with its content."""
         self._send(encode_method(CHANNEL, method))
-        return await self._hear(answer)
+        return await self._receive(answer)
 
     async def ask_either(self, method: Method, *answers: type[Method]) -> ReceivedMethod:
         """The reply to a method that has several possible replies."""
         self._send(encode_method(CHANNEL, method))
         return await self._next(answers)
 
-    def tell(self, method: Method) -> None:
+    def send_method(self, method: Method) -> None:
         """Send a method that has no reply."""
         self._send(encode_method(CHANNEL, method))
 
@@ -236,7 +236,7 @@ class DirectLink:
     def _send(self, data: bytes) -> None:
         self._gateway.add(BytesReceived(self._connection_id, data))
 
-    async def _hear(self, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
+    async def _receive(self, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
         received = await self._next((answer,))
         assert isinstance(received.method, answer)
         return received.method, received

@@ -90,8 +90,8 @@ def status_of(reasons: list[FitnessReason], reluctant: int = UNFIT_STATUS) -> in
 
 
 def fitness_row(node: str, reasons: list[FitnessReason]) -> dict[str, Any]:
-    told = [{"code": reason.code, "sentence": reason.sentence} for reason in reasons]
-    return {"status": standing_of(reasons), "node": node, "reasons": told}
+    rows = [{"code": reason.code, "sentence": reason.sentence} for reason in reasons]
+    return {"status": standing_of(reasons), "node": node, "reasons": rows}
 
 
 def _of_cluster(broker: Broker, now_ms: int) -> list[FitnessReason]:

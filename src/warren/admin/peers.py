@@ -15,7 +15,7 @@ so that a page costs only its own rows:
 `here` is not a part of a list: it asks for the node's own response to the request. Keys are tuples of names and mean
 the same object on every node.
 
-Not here: sockets and limits (`node.peers.requests`), answering (`admin.forwarding`).
+Not here: sockets and limits (`node.peers.requests`), answering (`admin.peer_requests`).
 """
 
 import asyncio

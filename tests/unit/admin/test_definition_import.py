@@ -15,7 +15,7 @@ FILE = DefinitionsFile("all.json", b'{"vhosts": [{"name": "one"},\n{"name": "two
 NOT_SEEN = "the cluster's metadata store agreed, but this node has not heard of the change in time"
 
 
-def told(kind: str, reason: str, at: int = 0) -> CommandRefused:
+def refusal_of(kind: str, reason: str, at: int = 0) -> CommandRefused:
     """The error of an import that the core answers so."""
 
     async def take() -> None:
@@ -32,7 +32,7 @@ def told(kind: str, reason: str, at: int = 0) -> CommandRefused:
 
 
 def test_a_fault_is_reported_with_its_place_and_that_nothing_was_imported() -> None:
-    refusal = told("bad_request", "no such thing", at=1)
+    refusal = refusal_of("bad_request", "no such thing", at=1)
     assert (refusal.kind, refusal.reason) == (
         "bad_request",
         "all.json line 2, vhosts 'two': no such thing; nothing was imported",
@@ -40,12 +40,12 @@ def test_a_fault_is_reported_with_its_place_and_that_nothing_was_imported() -> N
 
 
 @pytest.mark.parametrize("reason", [NOT_SEEN, f"{NOT_SEEN}; 2 of 2 changes were made before that, and stay"])
-def test_what_the_cluster_did_not_agree_on_in_time_is_not_said_to_be_missing_nor_any_lines_fault(reason: str) -> None:
-    refusal = told("unavailable", reason)
+def test_a_commit_that_timed_out_is_not_reported_as_missing_nor_as_the_fault_of_a_line(reason: str) -> None:
+    refusal = refusal_of("unavailable", reason)
     assert refusal.kind == "unavailable"
     assert refusal.reason.startswith(f"{reason}; all or some of the definitions may be there all the same")
 
 
-def test_what_was_made_before_others_came_between_is_not_said_to_be_missing() -> None:
-    refusal = told("bad_request", "no such thing; 60 of 90 changes were made before that, and stay")
+def test_changes_made_before_an_interruption_are_not_reported_as_missing() -> None:
+    refusal = refusal_of("bad_request", "no such thing; 60 of 90 changes were made before that, and stay")
     assert refusal.reason.endswith("no such thing; 60 of 90 changes were made before that, and stay")

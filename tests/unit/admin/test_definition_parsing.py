@@ -62,4 +62,4 @@ def test_the_line_at_fault_is_named(text: str, reason: str) -> None:
 
 
 def test_a_number_with_too_many_digits_costs_no_time() -> None:
-    assert definitions_in('{"a": ' + "1" * 1_000_000 + "}")[0].value == float("inf")
+    assert definitions_in('{"a": ' + "1" * 100_000 + "}")[0].value == float("inf")

@@ -11,7 +11,7 @@ def samples(*numbers: int, newest: int = 30) -> list[dict[str, int]]:
     return [{"sample": number, "timestamp": newest - 10 * back} for back, number in enumerate(numbers)]
 
 
-def test_figures_rates_and_averages_add_up() -> None:
+def test_counts_rates_and_averages_add_up() -> None:
     one = {"publish": 3, "publish_details": {"rate": 0.5, "avg": 1.0}, "ack": 1}
     other = {"publish": 4, "publish_details": {"rate": 1.5, "avg": 2.0}, "get": 2}
     assert added(one, other) == {"publish": 7, "publish_details": {"rate": 2.0, "avg": 3.0}, "ack": 1, "get": 2}

@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 
 from warren.admin.context import AdminContext
-from warren.admin.forwarding import PeerQueryHandler
 from warren.admin.http.application import Application
 from warren.admin.http.authentication import ApiUser
+from warren.admin.peer_requests import PeerQueryHandler
 from warren.admin.peers import ROWS, PeerQuery, PeerReply, QueryPart, decode_query, decode_reply
 
 

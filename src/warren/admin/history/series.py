@@ -169,17 +169,17 @@ class SampleSeries:
         """Free the samples: no value has changed for longer than samples are kept."""
         self.points, self.columns, self.still = None, (), _others((), len(self.last))
 
-    def at(self, slot: int, figure: int) -> int:
+    def at(self, slot: int, counter: int) -> int:
         """A value in a slot; 0 before the object existed."""
         if slot >= self.slot:
-            return self.last[figure]
+            return self.last[counter]
         if slot < self.born:
             return 0
-        if self.points is None or figure not in self.columns:
-            return self.last[figure]
-        return self._kept(slot, figure, self.points)
+        if self.points is None or counter not in self.columns:
+            return self.last[counter]
+        return self._kept(slot, counter, self.points)
 
-    def _kept(self, slot: int, figure: int, points: "array[int]") -> int:
+    def _kept(self, slot: int, counter: int, points: "array[int]") -> int:
         unit, at, first_row = 0, 0, 0
         for every, size in self.shape.levels:
             newest = (self.slot + 1) // every
@@ -191,10 +191,10 @@ class SampleSeries:
             first_row += size
         if unit * every <= self.born:
             return 0
-        sample = points[(at + unit % size) * len(self.columns) + self.columns.index(figure)]
+        sample = points[(at + unit % size) * len(self.columns) + self.columns.index(counter)]
         if self.shape.type_code != COUNTS:
             return sample
-        last = self.last[figure]
+        last = self.last[counter]
         return last + ((sample - last + _HALF) & _MASK) - _HALF
 
     def _row(self, columns: tuple[int, ...], shape: Retention) -> "array[int]":

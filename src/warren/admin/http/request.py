@@ -18,6 +18,7 @@ from warren.admin.http.documents import document_in
 from warren.admin.http.responses import (
     ApiResponse,
     HttpFault,
+    bad_request,
     body_too_large,
     created,
     malformed,

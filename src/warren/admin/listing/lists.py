@@ -181,12 +181,12 @@ class SharedList(ClusterList[T]):
 
     async def values(self, items: list[T], path: str) -> list[Any]:
         if path.partition(".")[0] in self._spread.known:
-            value_of = self._known_value(path)
+            value_of = self._agreed_value(path)
         else:
-            value_of = self._told_value(path, await self._index(path))
+            value_of = self._gathered_value(path, await self._index(path))
         return [value_of(item) async for chunk in chunks(items) for item in chunk]
 
-    def _known_value(self, path: str) -> Callable[[T], Any]:
+    def _agreed_value(self, path: str) -> Callable[[T], Any]:
         """How to read an agreed field."""
         short = self._listed.columns.get(path)
         if short is not None:
@@ -194,7 +194,7 @@ class SharedList(ClusterList[T]):
         here = column_reader(self._listed, path)
         return lambda item: here(item) if self._is_here(item) else value_at(self._spread.agreed_row(item), path)
 
-    def _told_value(self, path: str, index: dict[str, dict[RowKey, Any]]) -> Callable[[T], Any]:
+    def _gathered_value(self, path: str, index: dict[str, dict[RowKey, Any]]) -> Callable[[T], Any]:
         """The home node's value plus the other nodes' counters."""
         spread = self._spread
         here, shared = column_reader(self._listed, path), planned_column_reader(spread.share, path)

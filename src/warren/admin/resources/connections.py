@@ -7,13 +7,13 @@ Not here: rows (`resources.connection_rows`).
 
 from collections.abc import Iterator
 
-from warren.admin.forwarding import ALONE, forward_to_owner
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, bad_request, json_response, no_content, not_authorised, not_found
 from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.listing.lists import GatheredObjects, ObjectList, Row, full_rows
 from warren.admin.listing.responses import list_response, object_response
 from warren.admin.message_stats import sample_spans
+from warren.admin.peer_requests import ALONE, forward_to_owner
 from warren.admin.peers import WAITING, QueryPart, RowKey
 from warren.admin.resources.connection_rows import (
     ChannelRows,

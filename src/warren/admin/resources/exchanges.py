@@ -7,7 +7,6 @@ from operator import itemgetter
 from typing import Any
 
 from warren.admin import message_stats
-from warren.admin.forwarding import peer_documents
 from warren.admin.http.documents import arguments, flag, short
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import (
@@ -25,6 +24,7 @@ from warren.admin.listing.columns import ColumnSelection
 from warren.admin.listing.lists import ObjectList, Row, RowBuilder, SharedObjects, full_rows
 from warren.admin.listing.responses import list_response, object_response
 from warren.admin.message_stats import added, sample_spans
+from warren.admin.peer_requests import peer_documents
 from warren.admin.peers import RowKey
 from warren.admin.ports import HistoryPort, SampleSpans
 from warren.admin.rabbitmq_json import amqp_json

@@ -5,11 +5,11 @@ Each node reports the links that it runs.
 Not here: upstreams, which are parameters (`resources.policies`).
 """
 
-from warren.admin.forwarding import at_node, peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
 from warren.admin.http.router import Resource, Routes, monitor, policymaker
 from warren.admin.listing.responses import rows_response
+from warren.admin.peer_requests import at_node, peer_documents
 from warren.admin.ports import BridgeRow
 
 UP = ("running", "starting")

@@ -18,7 +18,6 @@ from warren.admin.fitness import (
     reasons_of,
     status_of,
 )
-from warren.admin.forwarding import at_node
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import (
     ApiResponse,
@@ -28,6 +27,7 @@ from warren.admin.http.responses import (
     not_authorised,
 )
 from warren.admin.http.router import Handler, Resource, Routes, in_vhost, manager
+from warren.admin.peer_requests import at_node
 from warren.admin.resources.queue_rows import MirrorRows
 from warren.broker.broker import Broker
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy

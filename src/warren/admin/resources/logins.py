@@ -5,12 +5,12 @@ Not here: who may log in (`admin.http.authentication`, `broker.access`).
 
 from typing import Any
 
-from warren.admin.forwarding import at_node
 from warren.admin.http.application import log_in
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, no_content
 from warren.admin.http.router import Resource, Routes, manager, monitor
 from warren.admin.listing.responses import object_response, rows_response
+from warren.admin.peer_requests import at_node
 
 
 def routes() -> Routes:

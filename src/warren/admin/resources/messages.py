@@ -194,7 +194,7 @@ async def _get_messages(link: DirectLink, queue: str, count: int, mode: str) -> 
         size_bytes += len(received.body) + len(received.header) + ROW_BYTES
     if taken and not no_ack:
         last = taken[-1][0].delivery_tag
-        link.tell(BasicNack(delivery_tag=last, multiple=True, requeue=mode != "reject_requeue_false"))
+        link.send_method(BasicNack(delivery_tag=last, multiple=True, requeue=mode != "reject_requeue_false"))
     return taken
 
 
@@ -284,5 +284,5 @@ async def _publish_batch(link: DirectLink, queue: str, batch: list[ReceivedMetho
     for received, taken in zip(batch, outcomes, strict=True):
         assert isinstance(received.method, BasicGetOk)
         tag = received.method.delivery_tag
-        link.tell(BasicAck(tag, False) if taken else BasicNack(tag, False, True))
+        link.send_method(BasicAck(tag, False) if taken else BasicNack(tag, False, True))
     return outcomes.count(True)

@@ -13,7 +13,6 @@ from typing import Any
 from warren import __version__
 from warren.admin import message_stats
 from warren.admin.fitness import own_alarm
-from warren.admin.forwarding import ALONE, at_node, peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import (
     ApiResponse,
@@ -27,6 +26,7 @@ from warren.admin.http.router import Resource, Routes, administrator, monitor
 from warren.admin.http.schemas import FLAG, TABLE, TEXT, an_object
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.message_stats import sample_spans
+from warren.admin.peer_requests import ALONE, at_node, peer_documents
 from warren.admin.peers import Peers
 from warren.admin.ports import (
     LOG_LEVELS,

@@ -8,7 +8,6 @@ Not here: the rows of nodes (`resources.nodes`).
 from typing import Any
 
 from warren.admin import message_stats
-from warren.admin.forwarding import peer_documents
 from warren.admin.http.authentication import ApiUser
 from warren.admin.http.documents import require, text
 from warren.admin.http.request import ApiRequest
@@ -22,6 +21,7 @@ from warren.admin.http.router import Resource, Routes, administrator, manager
 from warren.admin.http.schemas import TEXT, an_object
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.message_stats import sample_spans, summed
+from warren.admin.peer_requests import peer_documents
 from warren.admin.peers import Peers
 from warren.admin.ports import (
     HistoryPort,
@@ -56,9 +56,6 @@ FEATURE_FLAGS = {
     "user_limits": "Configure connection and channel limits for a user",
     "virtual_host_metadata": "Virtual host metadata (description, tags, etc)",
 }
-
-
-_DISABLED_FLAGS = ("classic_mirrored_queue_version", "stream_queue")
 
 
 def overview_row(
@@ -210,7 +207,7 @@ async def feature_flags(call: ApiRequest) -> ApiResponse:
             "name": name,
             "desc": text,
             "doc_url": "",
-            "state": "disabled" if name in _DISABLED_FLAGS else "enabled",
+            "state": "enabled",
             "stability": "stable",
             "provided_by": "rabbit",
         }

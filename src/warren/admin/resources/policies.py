@@ -3,7 +3,7 @@
 In RabbitMQ, limits of virtual hosts are also parameters (component `vhost-limits`), and so are operator policies
 (component `operator_policy`). They are listed as such, and scripts set them as such. Both restrict policymakers, so
 only administrators may set them. Shovels and federation upstreams are parameters too and may lead into virtual hosts of
-this broker.
+this broker, with the permissions of the user who set them.
 
 RabbitMQ escapes `<` and `&` in some reasons for refusals; scripts expect that.
 

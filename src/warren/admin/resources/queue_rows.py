@@ -34,7 +34,7 @@ from warren.broker.queues.queue import Queue
 from warren.broker.replication.backfill import Backfill
 from warren.broker.replication.local_replica import LocalReplica
 from warren.broker.replication.replica_history import ReplicaEvent
-from warren.broker.streams.partitioned import PartitionedStream
+from warren.broker.streams.partitioned_stream import PartitionedStream
 from warren.broker.streams.stream import Stream
 
 MirrorRow = dict[str, Any]

@@ -9,7 +9,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from warren.admin.forwarding import ALONE, forwarded_response
 from warren.admin.http.documents import Document, arguments, flag, require, short, text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import (
@@ -27,6 +26,7 @@ from warren.admin.http.schemas import FLAG, TABLE, TEXT, an_object, one_of
 from warren.admin.listing.lists import ObjectList, Row, SharedObjects, full_rows
 from warren.admin.listing.responses import list_response, object_response
 from warren.admin.message_stats import added, sample_spans
+from warren.admin.peer_requests import ALONE, forwarded_response
 from warren.admin.peers import RowKey
 from warren.admin.resources.connection_rows import deliveries_by_channel
 from warren.admin.resources.queue_rows import KNOWN_EVERYWHERE, QueueRows, waiting_consumers

@@ -6,11 +6,11 @@ its parameter, so it takes a policymaker here; RabbitMQ lets any monitor do it.
 Not here: definitions, which are parameters (`resources.policies`).
 """
 
-from warren.admin.forwarding import forward_to_owner, peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, no_content, not_found
 from warren.admin.http.router import Resource, Routes, monitor, policymaker
 from warren.admin.listing.responses import object_response, rows_response
+from warren.admin.peer_requests import forward_to_owner, peer_documents
 from warren.admin.ports import BridgeRow
 from warren.broker.commands.requests import ClearParameter
 

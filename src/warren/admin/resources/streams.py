@@ -8,12 +8,12 @@ Not here: streams as queues (`resources.queues`), consumers (`resources.connecti
 from collections.abc import Iterable
 from typing import Any
 
-from warren.admin.forwarding import peer_documents
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, json_response, not_found
 from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.listing.lists import ObjectList, Row, full_rows
 from warren.admin.listing.responses import list_response
+from warren.admin.peer_requests import peer_documents
 from warren.broker.links.hosted_queue import HostedConsumer
 from warren.broker.model.ports import ConsumerPort
 from warren.broker.model.stream_partitions import logical_name, partition_index

@@ -6,13 +6,13 @@ Not here: traces (`tracing.traces`), files (`tracing.files`).
 import asyncio
 from typing import Any
 
-from warren.admin.forwarding import at_node, check_node
 from warren.admin.http.documents import Document, require, short, text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse, bad_request, created, no_content, not_found
 from warren.admin.http.router import Handler, Resource, Routes, administrator
 from warren.admin.http.schemas import TEXT, an_object, one_of
 from warren.admin.listing.responses import object_response, rows_response
+from warren.admin.peer_requests import at_node, check_node
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.tracing.traces import FORMATS, MessageTrace, TraceRequest
 from warren.broker.commands.requests import Authenticate

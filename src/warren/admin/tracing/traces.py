@@ -279,7 +279,7 @@ class Traces:
             if not trace.failure:
                 await self._switch_firehose(vhost)
         await trace.stop()
-        self._told_stopped(trace)
+        self._log_stopped(trace)
         return True
 
     def node_stops(self) -> None:
@@ -293,7 +293,7 @@ class Traces:
         if stops:
             await asyncio.wait(stops, timeout=END_TIMEOUT_S)
         for trace in self._traces.values():
-            self._told_stopped(trace)
+            self._log_stopped(trace)
         self._traces.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -327,7 +327,7 @@ class Traces:
             return
         if order.vhost not in self._broker.vhosts:
             del self._traces[order.vhost, order.name]
-            self._told_stopped(trace)
+            self._log_stopped(trace)
             return
         self._log.warning("trace.failed", vhost=order.vhost, name=order.name, reason=trace.failure)
         task = asyncio.ensure_future(self._switch_firehose_after_failure(order.vhost))
@@ -338,7 +338,7 @@ class Traces:
         async with self._switching:
             await self._switch_firehose(vhost)
 
-    def _told_stopped(self, trace: MessageTrace) -> None:
+    def _log_stopped(self, trace: MessageTrace) -> None:
         self._log.info(
             "trace.stopped",
             vhost=trace.order.vhost,

@@ -9,7 +9,7 @@ def reach_s(levels: tuple[RetentionLevel, ...], interval_ms: int) -> list[float]
     return [level.every * (level.size - 1) * interval_ms / 1000 for level in levels]
 
 
-def test_the_usual_interval_keeps_what_rabbitmq_keeps() -> None:
+def test_the_default_interval_keeps_the_samples_of_rabbitmq() -> None:
     shapes = retention_policies(5000)
     assert shapes.whole.levels == (
         RetentionLevel(1, 122),

@@ -23,9 +23,7 @@ def basic(text: bytes) -> str:
         (b"\xff:\xfe", "\udcff", "\udcfe"),
     ],
 )
-def test_user_and_password_are_what_stands_before_and_after_the_first_colon(
-    text: bytes, user: str, password: str
-) -> None:
+def test_user_and_password_are_split_at_the_first_colon(text: bytes, user: str, password: str) -> None:
     assert credentials(basic(text)) == (user, password)
 
 

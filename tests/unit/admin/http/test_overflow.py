@@ -12,7 +12,7 @@ import pytest
 from tests.unit.admin.http.test_server import PATIENCE, Served, serving, told
 from warren.admin import fitness
 from warren.admin.http import server
-from warren.admin.http.server import OVERFLOW_ADDRESS_SHARE, OVERFLOW_CONNECTIONS_MAX
+from warren.admin.http.quotas import OVERFLOW_ADDRESS_SHARE, OVERFLOW_CONNECTIONS_MAX
 from warren.admin.http.settings import FITNESS_PATH
 
 OF_ONE = int(OVERFLOW_CONNECTIONS_MAX * OVERFLOW_ADDRESS_SHARE)

@@ -41,7 +41,7 @@ def test_a_percent_sign_that_escapes_nothing_is_no_path(path: bytes) -> None:
     assert segments_of(path) is None
 
 
-def test_names_in_a_template_stand_for_what_the_path_has_there() -> None:
+def test_names_in_a_template_take_their_values_from_the_path() -> None:
     router, resources = router_of("/api/queues", "/api/queues/{vhost}", "/api/queues/{vhost}/{name}")
     assert router.find(["api", "queues"]) == (resources["/api/queues"], {})
     found = router.find(["api", "queues", "/", ".."])

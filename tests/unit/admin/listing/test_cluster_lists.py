@@ -1,4 +1,4 @@
-"""Lists that cover several nodes: which nodes are asked for what, and the result.
+"""Lists that cover several nodes: the queries to each node, and the result.
 
 All nodes are in one process and answer with the real code.
 """
@@ -133,7 +133,7 @@ def keys_asked(around: Around) -> int:
     return sum(len(peer_query.part.keys) for _, peer_query in around.asked)
 
 
-def test_a_page_by_name_asks_for_what_is_on_it_and_nothing_else(world: World) -> None:
+def test_a_page_by_name_requests_its_own_rows_only(world: World) -> None:
     page, around = listing(world, "shared", "page=2&page_size=100&sort=name&sort_reverse=true&columns=name,size")
     assert [row["name"] for row in page["items"]] == [f"t{number:04d}" for number in range(2899, 2799, -1)]
     assert all(row["size"] == -int(row["name"][1:]) for row in page["items"])
@@ -142,7 +142,7 @@ def test_a_page_by_name_asks_for_what_is_on_it_and_nothing_else(world: World) ->
 
 
 @pytest.mark.parametrize("kind", ["shared", "gathered"])
-def test_a_page_by_a_figure_asks_for_its_column_first(kind: str, world: World) -> None:
+def test_a_page_by_a_number_requests_its_column_first(kind: str, world: World) -> None:
     page, around = listing(world, kind, "page=1&page_size=10&sort=size&name=t00")
     assert (page["total_count"], page["filtered_count"]) == (3000, 100)
     assert [row["size"] for row in page["items"]] == list(range(-99, -89))
@@ -178,7 +178,7 @@ def test_objects_of_a_silent_node_are_shown_with_their_agreed_fields(world: Worl
     assert page["total_count"] == 3000
 
 
-def test_what_a_node_alone_knows_goes_with_it(world: World) -> None:
+def test_gathered_rows_of_a_silent_node_are_missing(world: World) -> None:
     rows, _ = listing(world, "gathered", "columns=name&sort=name", deaf=("b",))
     assert len(rows) == 2000
     assert [row["name"] for row in rows[:3]] == ["t0000", "t0002", "t0003"]

@@ -40,7 +40,7 @@ def test_without_columns_a_row_stays_whole() -> None:
     assert ALL_COLUMNS.cut(ROW) is ROW
 
 
-def test_what_need_not_be_built_is_known() -> None:
+def test_a_selection_knows_which_columns_need_not_be_built() -> None:
     wanted = ColumnSelection(["stats.publish_details.rate", "name"])
     assert "stats" in wanted
     assert "consumers" not in wanted

@@ -11,6 +11,7 @@ from warren.admin.http.authentication import Authenticator
 from warren.admin.metrics.groups import MetricGroup
 from warren.admin.metrics.scrape import scrape
 from warren.admin.metrics.scrape_source import ScrapeSource
+from warren.broker.model.events import Event
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -51,8 +52,11 @@ class Scraped:
 
 
 def scraped(core: SampledCore, groups: list[MetricGroup], vhosts: frozenset[str] | None = None) -> Scraped:
+    def add(event: Event) -> None:
+        core.turn(event)
+
     async def pieces() -> list[str]:
-        accounts = Authenticator(core.broker, CommandQueue(asyncio.get_running_loop(), core.turn))
+        accounts = Authenticator(core.broker, CommandQueue(asyncio.get_running_loop(), add))
         source = ScrapeSource(core.broker, core.facts, accounts, vhosts)
         return [piece async for piece in scrape(groups, source)]
 

@@ -108,7 +108,7 @@ def test_objects_and_their_sum_have_the_same_metrics() -> None:
             assert sum(each.of(name).values()) == whole.value(name), name
 
 
-def test_details_are_what_is_asked_for_under_names_of_their_own() -> None:
+def test_detailed_metrics_are_the_requested_ones_with_their_own_names() -> None:
     core = busy_core()
     told = scraped(core, named(["queue_coarse_metrics", "nosuch", "queue_coarse_metrics", "exchange_names"]))
     assert told.value("rabbitmq_detailed_queue_messages", vhost="/", queue="q") == 11
@@ -167,7 +167,7 @@ def test_logins_are_exported_by_protocol() -> None:
     assert told.value("rabbitmq_auth_attempts_total", protocol="http") == 0
 
 
-def test_an_alarm_is_told() -> None:
+def test_an_alarm_is_reported() -> None:
     core = SampledCore()
     assert scraped(core, WHOLE).value("rabbitmq_alarms_memory_used_watermark") == 0
     core.broker.alarm = "low on memory & disk"

@@ -30,12 +30,12 @@ def test_bytes_that_are_not_utf_8_are_hexadecimal() -> None:
     assert label_value("a\udcff") == "a\\\\xff"
 
 
-def test_labels_stand_in_the_order_given() -> None:
+def test_labels_keep_their_order() -> None:
     assert labels(vhost="/", queue='say "hi"\n') == '{vhost="/",queue="say \\"hi\\"\\n"}'
     assert labels() == ""
 
 
-def test_numbers_are_what_a_parser_of_floats_understands() -> None:
+def test_numbers_can_be_parsed_as_floats() -> None:
     assert number(2**53) == "9007199254740992"
     assert number(0.25) == "0.25"
     assert number(4.6e-05) == "4.6e-05"

@@ -11,7 +11,7 @@ from warren.broker.model.events import CommandBatch
 @pytest.mark.parametrize(("value", "limits"), [({"max-queues": 5}, {"max-queues": 5}), ({}, {}), ([], {})])
 def test_limits_of_a_virtual_host_replace_those_it_had(value: object, limits: dict[str, object]) -> None:
     """RabbitMQ exports cleared limits as an empty array."""
-    command = parameter_command("v", "vhost-limits", "limits", value)
+    command = parameter_command("v", "vhost-limits", "limits", value, "guest")
     assert isinstance(command, CommandBatch)
     clear, set_ = command.commands
     assert isinstance(clear, ClearVhostLimits)
@@ -23,4 +23,4 @@ def test_limits_of_a_virtual_host_replace_those_it_had(value: object, limits: di
 @pytest.mark.parametrize("value", [5, [1], "max-queues", None])
 def test_limits_are_an_object(value: object) -> None:
     with pytest.raises(HttpFault, match="limits not a list"):
-        parameter_command("v", "vhost-limits", "limits", value)
+        parameter_command("v", "vhost-limits", "limits", value, "guest")

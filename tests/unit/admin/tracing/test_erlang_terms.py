@@ -72,7 +72,7 @@ def term_of(value: Any) -> terms.ErlangTerm:
         ),
     ],
 )
-def test_what_does_not_fit_is_broken_where_erlang_breaks_it(value: Any, lines: list[str]) -> None:
+def test_long_terms_are_broken_into_lines_as_by_erlang(value: Any, lines: list[str]) -> None:
     laid_out = terms.pretty_printed(term_of(value), 15).decode("latin-1")
     assert laid_out.split("\n" + " " * 14) == lines
 

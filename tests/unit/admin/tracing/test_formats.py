@@ -96,7 +96,7 @@ def test_the_outcome_of_a_delivery_is_written() -> None:
     assert b"\nQueue:        tq\nReason:       requeued\n" in text_of(rejected)
 
 
-def test_where_a_dead_letter_goes_is_told() -> None:
+def test_the_trace_of_a_dead_letter_names_its_destination() -> None:
     record = record_with("dead.tq", reason="expired", dead_letter_exchange="dlx", routed_queues=["grave"])
     found = json.loads(json_of(record))
     assert (found["type"], found["queue"], found["reason"]) == ("dead_lettered", "tq", "expired")
