@@ -1,9 +1,9 @@
-"""What a page owes those who use it without a mouse, without seeing it, or with weak eyes, as rules a script can check.
+"""Accessibility rules that a script can check: for users of a keyboard, of a screen reader, or with weak eyes.
 
 Each rule (`accessibility_rules.js`) answers the places that break it. Contrast is WCAG 2's: 4.5 to 1 for text, 3 to 1
 for large text, computed from the colours the browser really uses, through every half-transparent layer.
 
-Not here: what only a person can judge, such as whether a name means something.
+Not here: rules that only a person can judge, such as whether a label is meaningful.
 """
 
 from pathlib import Path

@@ -82,7 +82,7 @@ def vhost(site: Site, name: Callable[[str], str], opened: list[Visitor]) -> Iter
     site.ask("PUT", "permissions", made, "guest", body={"configure": ".*", "write": ".*", "read": ".*"})
     yield made
     for visitor in opened:
-        # a page that asks for it again and again would be told that it is gone
+        # a page that polls it would get 404
         visitor.leave()
     if site.exists("vhosts", made):
         site.ask("DELETE", "vhosts", made)

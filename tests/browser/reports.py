@@ -5,6 +5,7 @@ Not here: looking at them (`test_reports`).
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
 from warren.pipeline.reconcile import summary as reconciling
 from warren.pipeline.report import job as reporting
@@ -30,6 +31,10 @@ def course(of: Callable[[int], int]) -> dict[int, int]:
     return {step: of(number) for number, step in enumerate(STEPS)}
 
 
+def half_daily(least: int, number: int) -> int:
+    return least + number % 12
+
+
 def taken(place: int, number: int) -> LatencyPercentiles:
     return LatencyPercentiles(100, place + number % 24, 2 * place + number % 24, 5 * place + number % 24, 400)
 
@@ -52,7 +57,7 @@ def full_findings() -> ReportFindings:
         vhosts=2,
         totals=totals,
         published={TrafficEntity("/", ""): course(lambda number: number % 24), None: course(lambda number: 3)},
-        delivered={place: course(lambda number, at=at: at + number % 12) for at, place in enumerate(QUEUES)},
+        delivered={place: course(partial(half_daily, at)) for at, place in enumerate(QUEUES)},
         queues=tuple(QueueTraffic(place, counts, 10**9, 1000) for place in QUEUES),
         queue_count=1000,
         latency={"delivery": everyone, "ack": everyone, "confirm": {}},

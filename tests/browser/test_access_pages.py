@@ -1,4 +1,4 @@
-"""Users, virtual hosts, limits and policies: every form is used, and what it did is asked of the API."""
+"""Users, virtual hosts, limits and policies: every form is used, and its effect is checked with the API."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The rules themselves: each of them finds what it is there for."""
+"""Each accessibility rule finds a page that breaks it."""
 
 import pytest
 from playwright.sync_api import expect

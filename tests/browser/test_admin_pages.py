@@ -1,4 +1,4 @@
-"""Definitions, tracing and log levels: every form is used, and what it did is asked of the API."""
+"""Definitions, tracing and log levels: every form is used, and its effect is checked with the API."""
 
 import json
 from collections.abc import Callable

@@ -60,7 +60,7 @@ def test_every_page_says_which_node_does_not_answer(operator: Visitor, trio: Tri
     expect(said).not_to_be_visible()
 
 
-def test_the_overview_shows_every_node_and_who_is_away(operator: Visitor, trio: Trio) -> None:
+def test_the_overview_shows_every_node_and_the_nodes_that_are_down(operator: Visitor, trio: Trio) -> None:
     for name, kind in zip(trio.names, ("disc", "disc", "ram"), strict=True):
         row = operator.row("Nodes", name)
         expect(row).to_contain_text(kind)

@@ -1,4 +1,4 @@
-"""The list of exchanges and the page of one: every form is used, and what it did is asked of the API."""
+"""The list of exchanges and the page of one: every form is used, and its effect is checked with the API."""
 
 from playwright.sync_api import expect
 

@@ -1,4 +1,4 @@
-"""Who gets in, what they are offered, and what is left behind when they go."""
+"""Logging in and out: which users may log in, their menus, and the data left after a logout."""
 
 from collections.abc import Callable
 

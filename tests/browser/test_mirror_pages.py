@@ -1,4 +1,4 @@
-"""Pages of mirrored queues: who mirrors what, and how far; mirrors are synchronised with a button."""
+"""Pages of mirrored queues: mirrors and their backfill; a button synchronises them."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def operator(browser: Browser, trio: Trio) -> Iterator[Visitor]:
     visitor.close()
 
 
-def test_the_list_shows_how_many_mirrors_a_queue_has_and_marks_those_that_lag(operator: Visitor, trio: Trio) -> None:
+def test_the_list_shows_the_number_of_mirrors_and_marks_unsynchronised_ones(operator: Visitor, trio: Trio) -> None:
     operator.go("queues")
     good = operator.row("Queues", "copied").locator(".badge", has_text="+2")
     expect(good).to_have_class("badge good")

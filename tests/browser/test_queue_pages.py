@@ -1,4 +1,4 @@
-"""The list of queues and the page of one: every form is used, and what it did is asked of the API."""
+"""The list of queues and the page of one: every form is used, and its effect is checked with the API."""
 
 from playwright.sync_api import expect
 
@@ -96,7 +96,7 @@ def test_messages_are_published_looked_at_and_taken(visitor: Visitor, site: Site
     expect(part).to_contain_text("colour: <b>red</b>")
     assert len(site.payloads(vhost, "letters")) == 1
 
-    getting.get_by_label("What to do").select_option("ack_requeue_false")
+    getting.get_by_label("Ack mode").select_option("ack_requeue_false")
     getting.get_by_role("button", name="Get messages").click()
     visitor.confirm("Take them")
     expect(getting.get_by_role("status")).to_have_text("1 message.")
@@ -196,7 +196,7 @@ def test_the_page_of_a_queue_shows_what_rules_it(visitor: Visitor, site: Site, v
 def test_a_missing_queue_is_shown_as_missing(visitor: Visitor, vhost: str) -> None:
     with visitor.refused(404):
         visitor.go("queues", vhost, "nowhere")
-        expect(visitor.page.get_by_role("alert").filter(has_text="There is no such thing here.")).to_be_visible()
+        expect(visitor.page.get_by_role("alert").filter(has_text="Not found.")).to_be_visible()
         # this page asks again and again
         visitor.go("queues")
         expect(visitor.heading).to_have_text("Queues")

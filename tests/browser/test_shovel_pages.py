@@ -1,4 +1,4 @@
-"""The page of shovels: one is defined, carries, is restarted, changed and deleted; what is wrong is told."""
+"""The page of shovels: a shovel is defined, moves messages, is restarted, changed and deleted; errors are shown."""
 
 from collections.abc import Callable
 from urllib.parse import quote

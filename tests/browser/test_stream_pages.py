@@ -1,4 +1,4 @@
-"""The page of a stream: its partitions, who reads it under a name, and by how much they lag."""
+"""The page of a stream: its partitions, its named readers, and their lag."""
 
 from collections.abc import Iterator
 

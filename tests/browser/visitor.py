@@ -2,9 +2,9 @@
 
 Invariant: a page that writes an error or a warning to the console, throws, breaks the content security policy or asks
 another host fails the test it was opened in. The browser notes every refusal of the API in the console; only those a
-test foretells (`Visitor.refused`) are forgiven.
+test expects (`Visitor.refused`) are allowed.
 
-Not here: what the pages should show.
+Not here: the expected contents of pages.
 """
 
 import re
@@ -112,7 +112,7 @@ class Visitor:
         return self.page.get_by_role("table", name=caption, exact=True)
 
     def row(self, caption: str, name: str) -> Locator:
-        """The row whose first cell says `name`."""
+        """The row with `name` in its first cell."""
         return self.table(caption).locator("tbody tr").filter(has=self.page.locator("th").get_by_text(name, exact=True))
 
     def confirm(self, action: str) -> None:

@@ -99,7 +99,7 @@ function refusal(status, text) {
   }
   reason = unescaped(typeof reason === "string" ? reason : JSON.stringify(reason));
   if (status === 404 && /^(not found|object not found|)$/i.test(reason))
-    return new ApiError(404, "There is no such thing here.", reason);
+    return new ApiError(404, "Not found.", reason);
   return new ApiError(status, sentence(reason || `The node answered ${status}`), reason);
 }
 

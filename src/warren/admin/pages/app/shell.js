@@ -22,7 +22,7 @@ const PACES = [
   ["5", "Every 5 seconds"],
   ["15", "Every 15 seconds"],
   ["60", "Every minute"],
-  ["0", "By hand"],
+  ["0", "Do not refresh"],
 ];
 const ALL_VHOSTS = "All";
 

@@ -21,20 +21,20 @@ const LENGTHS = [
   ["messages_unacknowledged", "Unacked"],
 ];
 const WORDS = {
-  publish: "Published",
-  publish_in: "Published in",
-  publish_out: "Published out",
-  confirm: "Confirmed to publishers",
-  return_unroutable: "Returned, unroutable",
-  drop_unroutable: "Dropped, unroutable",
-  deliver: "Delivered, to be acked",
-  deliver_no_ack: "Delivered, no ack wanted",
-  get: "Got, to be acked",
-  get_no_ack: "Got, no ack wanted",
-  get_empty: "Got nothing, empty",
-  deliver_get: "Delivered and got",
+  publish: "Publish",
+  publish_in: "Publish (in)",
+  publish_out: "Publish (out)",
+  confirm: "Publisher confirm",
+  return_unroutable: "Unroutable (return)",
+  drop_unroutable: "Unroutable (drop)",
+  deliver: "Deliver (manual ack)",
+  deliver_no_ack: "Deliver (auto ack)",
+  get: "Get (manual ack)",
+  get_no_ack: "Get (auto ack)",
+  get_empty: "Get (empty)",
+  deliver_get: "Deliver / get",
   redeliver: "Redelivered",
-  ack: "Acked by consumers",
+  ack: "Consumer ack",
 };
 
 /** Chart of queued messages; `update` takes an object with `messages_details` and the like. */

@@ -9,10 +9,10 @@ import { form } from "../parts/form.js";
 
 const TRUNCATE_BYTES = 50_000;
 const MODES = [
-  ["ack_requeue_true", "Look: give them back (they count as redelivered)"],
-  ["ack_requeue_false", "Take: acknowledge, they are gone"],
-  ["reject_requeue_true", "Reject, and put them back"],
-  ["reject_requeue_false", "Reject: they are dropped or dead-lettered"],
+  ["ack_requeue_true", "Nack, requeue: messages stay, marked as redelivered"],
+  ["ack_requeue_false", "Ack: messages are removed"],
+  ["reject_requeue_true", "Reject, requeue: messages stay, marked as redelivered"],
+  ["reject_requeue_false", "Reject: messages are dropped or dead-lettered"],
 ];
 const QUESTIONS = {
   ack_requeue_false: {
@@ -32,7 +32,7 @@ export function getSection(vhost, queue) {
   const getForm = form({
     label: "Get messages",
     fields: [
-      choiceField("ackmode", "What to do", MODES),
+      choiceField("ackmode", "Ack mode", MODES),
       [
         numberField("count", "How many", { value: 1, required: true, min: 1 }),
         choiceField("encoding", "Show payloads", [
@@ -72,7 +72,7 @@ function oneMessage(message) {
       "Payload",
       `${bytes(message.payload_bytes)}, ${message.payload_encoding === "string" ? "text" : message.payload_encoding}${cut}`,
     ],
-    ["Left in the queue", count(message.message_count)],
+    ["Messages remaining", count(message.message_count)],
   ]);
   return h(
     "li",

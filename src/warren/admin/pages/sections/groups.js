@@ -33,7 +33,7 @@ function groupTable() {
         cell: (row) => ({ text: row.queue, href: link("queues", row.vhost, row.queue) }),
       },
       { key: "lag", title: "Lag", number: true, cell: (row) => count(row.lag) },
-      { key: "offset", title: "Dealt with up to", number: true, cell: (row) => offset(row.offset) },
+      { key: "offset", title: "Stored offset", number: true, cell: (row) => offset(row.offset) },
       { key: "end", title: "Next offset", number: true, cell: (row) => count(row.end) },
       { key: "members", title: "Members", wrap: true, cell: (row) => row.members.map(member) },
     ],

@@ -13,7 +13,7 @@ export function nodeTable() {
       { key: "type", title: "Type", cell: type },
       { key: "state", title: "State", cell: state },
       { key: "links", title: "Links", cell: links },
-      { key: "uptime", title: "Up for", cell: (node) => duration(node.uptime) },
+      { key: "uptime", title: "Uptime", cell: (node) => duration(node.uptime) },
       { key: "memory", title: "Memory", cell: (node) => share(node.mem_used, node.mem_limit, bytes) },
       { key: "disk", title: "Disk free", cell: disk },
       { key: "descriptors", title: "Descriptors", cell: (node) => share(node.fd_used, node.fd_total, count) },

@@ -94,7 +94,7 @@ function ruleFacts(one) {
     ["Virtual host", one.vhost],
     ["Node", one.node],
     [
-      "Owned by",
+      "Exclusive owner",
       one.owner_pid_details?.name
         ? { text: one.owner_pid_details.name, href: link("connections", one.owner_pid_details.name) }
         : "",
@@ -111,7 +111,7 @@ function contentFacts(one) {
     ["Unacked", both(one.messages_unacknowledged, one.message_bytes_unacknowledged)],
     ["In memory", both(one.messages_ram, one.message_bytes_ram)],
     ["Persistent", both(one.messages_persistent, one.message_bytes_persistent)],
-    ["On disk alone", both(one.messages_paged_out, one.message_bytes_paged_out)],
+    ["Paged out", both(one.messages_paged_out, one.message_bytes_paged_out)],
     ["Memory", bytes(one.memory)],
     ["Consumers", count(one.consumers)],
     ["Consumer capacity", Number.isFinite(one.consumer_capacity) ? `${count(one.consumer_capacity * 100)} %` : ""],

@@ -30,7 +30,7 @@ export default function users({ query }) {
       { key: "tags", title: "Tags", phone: true, cell: (row) => tagList(row.tags).map((tag) => ({ badge: tag })) },
       {
         key: "vhosts",
-        title: "May enter",
+        title: "Can access virtual hosts",
         cell: (row) => vhosts.get(row.name)?.join(", ") ?? { badge: "no virtual host", kind: "warn" },
       },
       {
