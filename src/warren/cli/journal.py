@@ -3,7 +3,7 @@
 Standard output has the findings, as tables or as JSON. Standard error has the progress and, for exit codes 1 and 2, the
 reason.
 
-Not here: the tables (`cli.journal_report`), reading and repairing (`node.disk.offline`).
+Not here: the tables (`cli.journal_report`), reading and repairing (`node.disk.offline_directory`).
 """
 
 import json
@@ -35,12 +35,12 @@ def inspect(
 ) -> int:
     """Print the content of a data directory; nothing is changed."""
     from warren.cli.journal_report import ScanProgress, inspected, show
-    from warren.node.disk.offline import OfflineDirectory
+    from warren.node.disk.offline_directory import OfflineDirectory
 
     if segment is not None and not records:
         raise ConfigError("--segment N goes with --records")
     progress = ScanProgress()
-    offline = OfflineDirectory(directory, progress.tell, shared=True)
+    offline = OfflineDirectory(directory, progress.show, shared=True)
     try:
         if records:
             for number in offline.files.segments() if segment is None else [segment]:
@@ -76,11 +76,11 @@ def salvage(
     Replaced files are kept in DIR/salvage-TIME; segments are not changed.
     """
     from warren.cli.journal_report import ScanProgress, inspected, show_salvage
-    from warren.node.disk.offline import OfflineDirectory
+    from warren.node.disk.offline_directory import OfflineDirectory
     from warren.node.disk.offline_streams import offline_streams, salvage_streams
 
     progress = ScanProgress()
-    offline = OfflineDirectory(directory, progress.tell, shared=False)
+    offline = OfflineDirectory(directory, progress.show, shared=False)
     try:
         findings = inspected(offline)
         progress.done()

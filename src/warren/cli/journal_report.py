@@ -1,6 +1,6 @@
 """The content of a data directory as JSON and as tables, and the progress of reading it.
 
-Not here: the commands (`cli.journal`), reading and repairing (`node.disk.offline`).
+Not here: the commands (`cli.journal`), reading and repairing (`node.disk.offline_directory`).
 """
 
 import sys
@@ -14,10 +14,10 @@ from warren.broker.journal.recovery import SALVAGE_HINT
 from warren.broker.journal.segment_report import SegmentReport
 from warren.broker.streams.survey import ArchiveSurvey
 from warren.errors import StoreError
-from warren.node.disk.offline import OfflineDirectory, OfflineRecovery
+from warren.node.disk.offline_directory import OfflineDirectory, OfflineRecovery
 from warren.node.disk.offline_streams import OfflineStream, offline_streams, offsets_in_words
 
-TELL_EVERY_S = 2.0
+SHOW_EVERY_S = 2.0
 
 
 class ScanProgress:
@@ -25,13 +25,13 @@ class ScanProgress:
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._told_at = time.monotonic()
+        self._shown_at = time.monotonic()
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         if self._terminal:
             print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        elif time.monotonic() - self._told_at > TELL_EVERY_S:
-            self._told_at = time.monotonic()
+        elif time.monotonic() - self._shown_at > SHOW_EVERY_S:
+            self._shown_at = time.monotonic()
             print(text, file=sys.stderr)
 
     def done(self) -> None:
@@ -162,9 +162,9 @@ def show(findings: dict[str, Any]) -> None:
     segments = Table("segment", "file bytes", "used", "records", "live", "live bytes", "synced", "tail")
     for one in findings["segments"]:
         records = ", ".join(f"{count} {kind}" for kind, count in one["records"].items())
-        figures = [one[key] for key in ("segment", "file_bytes", "used_bytes")]
+        sizes = [one[key] for key in ("segment", "file_bytes", "used_bytes")]
         live = [one[key] for key in ("live_messages", "live_bytes", "synced", "tail")]
-        segments.add_row(*[str(cell) for cell in [*figures, records, *live]])
+        segments.add_row(*[str(cell) for cell in [*sizes, records, *live]])
     queues = Table("kind", "vhost", "name", "messages", "bytes", "horizon", "stopped because")
     for one in findings["queues"]:
         queues.add_row(*[str(one[key]) for key in ("kind", "vhost", "name", "messages", "bytes", "horizon", "stopped")])

@@ -196,4 +196,4 @@ def _start(processes: list["NodeProcess"]) -> None:
     from warren.cli.cluster.node_processes import StartProgress
 
     with StartProgress(len(processes)) as waiting:
-        node_processes.start_nodes(processes, waiting.tell, waiting.ready)
+        node_processes.start_nodes(processes, waiting.show, waiting.ready)

@@ -422,7 +422,7 @@ class StartProgress:
     def __exit__(self, *_: object) -> None:
         self._columns.stop()
 
-    def tell(self, words: str) -> None:
+    def show(self, words: str) -> None:
         self._columns.update(self._task, description=words)
 
     def ready(self, process: NodeProcess) -> None:

@@ -44,13 +44,13 @@ def _reported(running: Sequence[NodeProcess]) -> dict[str, str] | None:
     for process in running:
         with closing(Api(f"http://{HOST}:{process.node.http}", "guest", "guest", "", ASK_TIMEOUT_S)) as api:
             try:
-                return {found["name"]: _said(found) for found in api.get("nodes")}
+                return {found["name"]: _state_text(found) for found in api.get("nodes")}
             except Failure:
                 continue
     return None
 
 
-def _said(found: dict[str, Any]) -> str:
+def _state_text(found: dict[str, Any]) -> str:
     words = ["running" if found.get("running") else "not running"]
     if found.get("partitions"):
         words.append(f"cut off from {', '.join(found['partitions'])}")

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from warren.cli.ctl.api import (
     DATA_ERROR,
+    OK,
     UNAVAILABLE,
     USAGE,
     Api,

@@ -104,7 +104,7 @@ def _term(value: object) -> str:
 
 
 def _deployment(table: dict[str, Any]) -> Deployment:
-    _know(table, _TOP, "")
+    _check_keys(table, _TOP, "")
     virtual, slash, prefix = _value(table, "virtual_address", str, "").partition("/")
     if not slash or not prefix.isascii() or not prefix.isdigit():
         raise ValueError("virtual_address must be an address with the length of its network, like 10.0.0.10/24")
@@ -129,7 +129,7 @@ def _deployment(table: dict[str, Any]) -> Deployment:
 
 
 def _ports(table: dict[str, Any]) -> dict[str, int]:
-    _know(table, FRONT_KINDS, "ports.")
+    _check_keys(table, FRONT_KINDS, "ports.")
     return {kind: _value(table, kind, int, "ports.") for kind in FRONT_KINDS if kind in table}
 
 
@@ -149,7 +149,7 @@ def _tables(table: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]
 
 def _balancer(table: dict[str, Any], number: int) -> Balancer:
     place = f"balancers.{number}."
-    _know(table, [each.name for each in fields(Balancer)], place)
+    _check_keys(table, [each.name for each in fields(Balancer)], place)
     name, address = (_value(table, key, str, place) for key in ("name", "address"))
     return Balancer(name, canonical(address), _value(table, "interface", str, place))
 
@@ -157,7 +157,7 @@ def _balancer(table: dict[str, Any], number: int) -> Balancer:
 def _node(table: dict[str, Any], number: int, front: Mapping[str, int]) -> BrokerNode:
     """A node listens on the ports of the virtual address unless it has its own; a port of 0 means none."""
     place = f"nodes.{number}."
-    _know(table, _NODE_KEYS, place)
+    _check_keys(table, _NODE_KEYS, place)
     usual = {**front, PEER: USUAL_PORTS[PEER]}
     ports = {kind: _value(table, kind, int, place, usual.get(kind, 0)) for kind in _NODE_PORTS}
     return BrokerNode(
@@ -171,7 +171,7 @@ def _node(table: dict[str, Any], number: int, front: Mapping[str, int]) -> Broke
 def _settings(kind: type[S], table: dict[str, Any], name: str) -> S:
     given = _value(table, name, dict, "", {})
     known = {each.name: type(each.default) for each in fields(kind)}
-    _know(given, list(known), f"{name}.")
+    _check_keys(given, list(known), f"{name}.")
     values = {key: _value(given, key, known[key], f"{name}.") for key in given}
     for key, value in values.items():
         if isinstance(value, str):
@@ -188,7 +188,7 @@ def _plain(value: str, key: str) -> str:
     return value
 
 
-def _know(table: Mapping[str, object], keys: tuple[str, ...] | list[str], place: str) -> None:
+def _check_keys(table: Mapping[str, object], keys: tuple[str, ...] | list[str], place: str) -> None:
     for key in table:
         if key not in keys:
             nearest = difflib.get_close_matches(key, keys, 1)

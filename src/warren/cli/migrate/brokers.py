@@ -135,7 +135,7 @@ NO_SUCH_QUEUE = "NOT_FOUND - no queue "
 crashed, which may still contain messages.
 """
 
-STATISTICS_TOLD_WITHIN_S = 6.0
+STATISTICS_DELAY_S = 6.0
 """RabbitMQ publishes its ack counters every five seconds; a count that uses them waits that long."""
 
 

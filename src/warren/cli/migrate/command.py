@@ -58,7 +58,7 @@ def migrate(
     plan_options = PlanOptions(tuple(vhost or ()), keep, bridges, there.http.user, here.carrier)
     move_options = MoveOptions(plan_options, dry_run, definitions_only, follow, first, at_once)
     try:
-        return Move(here, there, move_options, _say).run().value
+        return Move(here, there, move_options, _print_line).run().value
     except KeyboardInterrupt:
         print(
             "warren: interrupted; shovels that were started continue. The same command continues from here, "
@@ -71,5 +71,5 @@ def migrate(
         there.close()
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(line, flush=True)

@@ -33,7 +33,7 @@ class DefinitionKind:
     section: str
     word: str
     named_by: tuple[str, ...]
-    told_by: Mapping[str, object]
+    shown_by: Mapping[str, object]
     """The defining fields, each with its default."""
 
 
@@ -61,7 +61,7 @@ class ExportedDefinition:
         return _SHOWN.get(self.kind.section, _shown)(self)
 
     def facts(self) -> dict[str, object]:
-        return {field: _plain(field, self.value.get(field, usual)) for field, usual in self.kind.told_by.items()}
+        return {field: _plain(field, self.value.get(field, usual)) for field, usual in self.kind.shown_by.items()}
 
 
 USERS: Final = DefinitionKind(

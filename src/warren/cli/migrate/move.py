@@ -47,7 +47,7 @@ class EnterKeyListener:
         self._lines = 0
         self._ended = False
 
-    def was_told(self, within_s: float = 0.0) -> bool:
+    def enter_pressed(self, within_s: float = 0.0) -> bool:
         """Whether a line came; each counts once."""
         if not self._lines:
             self._read(within_s)
@@ -75,18 +75,18 @@ class SwitchoverGuide:
 
     def ask(self, sentence: str) -> None:
         """Wait for the operator."""
-        self._say(sentence)
-        while not self._listener.was_told(1.0):
+        self._print_step(sentence)
+        while not self._listener.enter_pressed(1.0):
             pass
 
     def ask_while_transferring(self, sentence: str, transfer: Transfer) -> None:
         """Wait for the operator while shovels transfer messages."""
-        self._say(sentence)
+        self._print_step(sentence)
         with transfer:
-            while not self._listener.was_told():
+            while not self._listener.enter_pressed():
                 transfer.tick(ending=False)
 
-    def _say(self, sentence: str) -> None:
+    def _print_step(self, sentence: str) -> None:
         self._step += 1
         print(f"step {self._step}: {sentence}; then press Enter", flush=True)
 
@@ -137,12 +137,16 @@ class Move:
     """From RabbitMQ to Warren."""
 
     def __init__(
-        self, source: RabbitMQ, destination: WarrenDestination, move_options: MoveOptions, tell: Callable[[str], None]
+        self,
+        source: RabbitMQ,
+        destination: WarrenDestination,
+        move_options: MoveOptions,
+        print_line: Callable[[str], None],
     ) -> None:
         self._source = source
         self._destination = destination
         self._move_options = move_options
-        self._tell = tell
+        self._print_line = print_line
 
     def run(self) -> MoveOutcome:
         """The outcome: done and counted, or planned without conflicts."""
@@ -155,10 +159,10 @@ class Move:
         if not self._move_options.definitions_only:
             self._check_contents(plan)
         if self._move_options.dry_run:
-            self._tell("nothing was changed: this was a dry run")
+            self._print_line("nothing was changed: this was a dry run")
             return MoveOutcome.WELL
         self._destination.bring(plan)
-        self._tell(f"definitions imported: {len(plan.brought) + len(plan.bridges)}")
+        self._print_line(f"definitions imported: {len(plan.brought) + len(plan.bridges)}")
         if self._move_options.definitions_only:
             return MoveOutcome.WELL
         return self._carry(plan)
@@ -169,14 +173,16 @@ class Move:
         name, version = overview.get("product_name", "RabbitMQ"), overview.get("rabbitmq_version", "")
         if not str(version).startswith("3."):
             raise MoveFailed(f"{source.http.address} is {name} {version}; this moves from RabbitMQ 3")
-        self._tell(f"from {name} {version} at {source.http.address} to Warren at {self._destination.http.address}")
+        self._print_line(
+            f"from {name} {version} at {source.http.address} to Warren at {self._destination.http.address}"
+        )
         plan = plan_move(
             source.definitions(), self._destination.definitions(), source.queues(), move_options.plan_options
         )
         if plan.unknown_vhosts:
             raise MoveFailed(f"RabbitMQ has no virtual host '{plan.unknown_vhosts[0]}'; nothing was changed")
         for line in (*plan_lines(plan), *listener_notes(overview)):
-            self._tell(line)
+            self._print_line(line)
         return plan
 
     def _check_contents(self, plan: MigrationPlan) -> None:
@@ -242,17 +248,17 @@ class Move:
         with transfer:
             transfer.drain()
         but = ", except those deleted at Warren" if transfer.gone else ""
-        self._tell(f"RabbitMQ's queues are empty{but}; counting")
+        self._print_line(f"RabbitMQ's queues are empty{but}; counting")
         audits = transfer.settle()
         for audit in audits:
             if audit.had or audit.arrived or not audit.matches:
-                self._tell(count_line(audit))
+                self._print_line(count_line(audit))
         outcome = outcome_of(audits)
         if outcome is MoveOutcome.UNPROVEN:
-            self._tell("not proven: other consumers at RabbitMQ may have received what did not arrive")
+            self._print_line("not proven: other consumers at RabbitMQ may have received what did not arrive")
         elif outcome is MoveOutcome.WELL and self._move_options.first:
             who = "publishers" if self._move_options.first == CONSUMERS else "consumers"
-            self._tell(f"everything has arrived: start the {who} at Warren")
+            self._print_line(f"everything has arrived: start the {who} at Warren")
         return outcome
 
     def _carrying(self, plan: MigrationPlan) -> Transfer:

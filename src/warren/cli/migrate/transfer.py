@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from warren.cli.migrate.brokers import (
-    STATISTICS_TOLD_WITHIN_S,
+    STATISTICS_DELAY_S,
     BrokerUnavailable,
     ExactCount,
     MoveFailed,
@@ -123,9 +123,9 @@ class TransferProgress:
         self._bar.update(self._task, completed=done, total=total or None, description=words)
         if not self._terminal and now_s - self._line_at >= LINE_EVERY_S:
             self._line_at = now_s
-            self.tell(f"contents: {words}")
+            self.print_line(f"contents: {words}")
 
-    def tell(self, sentence: str) -> None:
+    def print_line(self, sentence: str) -> None:
         self._console.print(sentence, markup=False)
 
 
@@ -179,7 +179,7 @@ class Transfer:
         self._destination = destination
         self._at_once = at_once
         self._progress = TransferProgress()
-        self._told: dict[QueueName, ShovelState] = {}
+        self._reported: dict[QueueName, ShovelState] = {}
         # queues that were deleted at Warren
         self.gone: set[QueueName] = set()
         self._states_at_s = 0.0
@@ -223,8 +223,8 @@ class Transfer:
         while open_counts:
             begun_s = time.monotonic()
             self._until_done(partial(self._count, [each.audit for each in open_counts]))
-            told = begun_s >= drained_s + STATISTICS_TOLD_WITHIN_S
-            open_counts = [each for each in open_counts if not each.audit.is_settled or not (told or each.unmoved)]
+            reported = begun_s >= drained_s + STATISTICS_DELAY_S
+            open_counts = [each for each in open_counts if not each.audit.is_settled or not (reported or each.unmoved)]
             if begun_s >= drained_s + COUNTED_WITHIN_S:
                 break
             time.sleep(TICK_S if open_counts else 0)
@@ -250,11 +250,11 @@ class Transfer:
             work()
         except BrokerUnavailable as away:
             if str(away) != self._away:
-                self._progress.tell(f"{away}; waiting for it")
+                self._progress.print_line(f"{away}; waiting for it")
             self._away = str(away)
             return False
         if self._away:
-            self._progress.tell("both brokers answer again")
+            self._progress.print_line("both brokers answer again")
         self._away = ""
         return True
 
@@ -264,7 +264,7 @@ class Transfer:
         Their acks must not be reported later, as if they happened since.
         """
         self._clear({found.queue for found in queues})
-        here = self._source_when_told([found.queue for found in queues])
+        here = self._settled_source_counts([found.queue for found in queues])
         there = self._destination.sides()
         carried: list[QueueTransfer] = []
         for found in queues:
@@ -274,13 +274,13 @@ class Transfer:
             carried.append(QueueTransfer(found, audit, left=here[queue].messages))
         return carried
 
-    def _source_when_told(self, queues: list[QueueName]) -> dict[QueueName, QueueCounts]:
+    def _settled_source_counts(self, queues: list[QueueName]) -> dict[QueueName, QueueCounts]:
         """RabbitMQ's counts once it has reported all acks; without consumers they no longer change."""
         here = self._source.sides(queues)
         deadline_s = time.monotonic() + ENDING_MAX_S
         while queues:
             before = here
-            time.sleep(STATISTICS_TOLD_WITHIN_S)
+            time.sleep(STATISTICS_DELAY_S)
             here = self._source.sides(queues)
             late = [queue for queue in queues if not here[queue].consumers and here[queue].acked != before[queue].acked]
             if not late or time.monotonic() > deadline_s:
@@ -289,11 +289,11 @@ class Transfer:
 
     def _clear(self, queues: set[QueueName]) -> None:
         """Delete shovels and exchanges of an earlier run: those of another version may differ."""
-        leftover = [queue for queue in self._destination.carried() if queue in queues]
-        for queue in leftover:
+        remaining = [queue for queue in self._destination.carried() if queue in queues]
+        for queue in remaining:
             self._destination.end_transfer(queue)
         deadline_s = time.monotonic() + ENDING_MAX_S
-        for queue in leftover:
+        for queue in remaining:
             while self._source.is_transferring(queue, self._count_of(queue)) and time.monotonic() < deadline_s:
                 time.sleep(TICK_S)
         self._destination.tidy(queues)
@@ -319,7 +319,7 @@ class Transfer:
         count = found or ExactCount(0, 0)
         if found is None and not each.audit.was_gone_at_source:
             each.audit.was_gone_at_source = True
-            self._progress.tell(
+            self._progress.print_line(
                 f"queue {each.queue} was deleted at RabbitMQ, with its remaining messages; the others continue"
             )
         is_lost = found is None or each.queue in self.gone
@@ -376,7 +376,7 @@ class Transfer:
         except MoveFailed:
             if each.queue in self._destination.sides():
                 raise
-            self._tell_gone(each.queue, ending)
+            self._report_gone(each.queue, ending)
             return False
         return True
 
@@ -397,19 +397,19 @@ class Transfer:
                 continue
             if queue in there and queue in self.gone and self._bind_again(queue):
                 self.gone.remove(queue)
-                self._progress.tell(f"queue {queue} is at Warren again")
+                self._progress.print_line(f"queue {queue} is at Warren again")
             elif each.stage is TransferStage.MOVING and queue not in there:
-                self._tell_gone(queue, ending)
+                self._report_gone(queue, ending)
 
-    def _tell_gone(self, queue: QueueName, ending: bool) -> None:
+    def _report_gone(self, queue: QueueName, ending: bool) -> None:
         if queue not in self.gone:
             self.gone.add(queue)
             rest = f"queue {queue} was deleted at Warren: the rest stays at RabbitMQ"
             if ending:
-                told = f"{rest}, and the others continue; run the command again to declare it and move the rest"
+                text = f"{rest}, and the others continue; run the command again to declare it and move the rest"
             else:
-                told = f"{rest} until it is declared again; interrupt and run this command again to do so"
-            self._progress.tell(told)
+                text = f"{rest} until it is declared again; interrupt and run this command again to do so"
+            self._progress.print_line(text)
 
     def _bind_again(self, queue: QueueName) -> bool:
         """Bind the queue again; False if it was deleted again."""
@@ -426,10 +426,10 @@ class Transfer:
         ]
         for queue, state in self._destination.states(moving).items():
             if state.state in HEALTHY:
-                self._told.pop(queue, None)
-            elif self._told.get(queue) != state:
-                self._told[queue] = state
+                self._reported.pop(queue, None)
+            elif self._reported.get(queue) != state:
+                self._reported[queue] = state
                 why = state.reason or "it does not say why"
-                self._progress.tell(f"the shovel of queue {queue} is {state.state}: {why}")
+                self._progress.print_line(f"the shovel of queue {queue} is {state.state}: {why}")
                 # the queue may have been deleted and declared again meanwhile
                 self._bind_again(queue)

@@ -79,7 +79,7 @@ def _reconcile(
         from warren.pipeline.folder import Folder
         from warren.pipeline.reconcile import job
         from warren.pipeline.reconcile.describing import described, two_paths
-        from warren.pipeline.reconcile.summary import told
+        from warren.pipeline.reconcile.summary import summary_text
 
     if len(ledgers) == 1 and ledgers[0].endswith(".toml"):
         needless = [name for name, value in given.items() if value]
@@ -93,6 +93,6 @@ def _reconcile(
     folder = Folder(out)
     with spark_session("reconcile", *spark) as session:
         outcome = job.run(session, settings, folder)
-    print(told(outcome))
+    print(summary_text(outcome))
     print(f"{folder}/{job.REPORT}")
     return 0 if outcome.balanced else 1

@@ -90,11 +90,11 @@ def trace(
     print(f"quarantined: {done.quarantined} ({done.added_quarantined} of them added)")
     print(f"messages:    {done.messages}")
     folder = Folder(lake)
-    untold = lakes.unreported(folder, done.quarantined)
-    if untold:
+    unreported = lakes.unreported(folder, done.quarantined)
+    if unreported:
         lakes.mark_reported(folder, done.quarantined)
         raise PipelineError(
-            f"lines that cannot be parsed: {untold}; they are in the quarantine of {lake}, with the reasons"
+            f"lines that cannot be parsed: {unreported}; they are in the quarantine of {lake}, with the reasons"
         )
     return 0
 

@@ -100,7 +100,7 @@ def test_names_are_one_segment_of_a_path_each(capsys: pytest.CaptureFixture[str]
     assert asked == ["DELETE /api/queues/%2F/a%2Fb%20..%2F%25%C3%A9%F0%9F%98%80%3F%23/contents"]
 
 
-def test_what_is_sent_is_the_user_the_password_and_the_body(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_request_has_the_user_the_password_and_the_body(capsys: pytest.CaptureFixture[str]) -> None:
     sent = []
 
     def reply(request: BaseHTTPRequestHandler) -> tuple[int, bytes]:

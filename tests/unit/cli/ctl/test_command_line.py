@@ -72,7 +72,7 @@ def test_all_unknown_options_are_reported_together(words: list[str], complaints:
     assert refused.value.text == "\n".join(["Invalid options for this command:", *complaints])
 
 
-def test_the_environment_says_where_and_as_whom_unless_an_option_does() -> None:
+def test_url_and_user_come_from_the_environment_unless_an_option_has_them() -> None:
     environment = {"WARREN_HTTP": "https://one", "WARREN_USER": "ops", "WARREN_PASSWORD": "s"}
     options = line_of("list_users").options(environment)
     assert (options.http, options.user, options.password) == ("https://one", "ops", "s")

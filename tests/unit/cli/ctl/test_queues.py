@@ -42,7 +42,7 @@ def test_of_a_queue_whose_mirrors_do_not_catch_up_nothing_is_shown() -> None:
     assert COLUMN.value({"name": "work"}) is None
 
 
-def test_it_asks_for_what_it_shows_and_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_listing_requests_its_columns_and_prints_them_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     assert COLUMN.fields == ("sync_percent", "sync_seconds_left")
     rows = [
         {"name": "one", "sync_progress": COLUMN.value({"sync_percent": 40, "sync_seconds_left": 3})},

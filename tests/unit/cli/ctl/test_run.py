@@ -55,7 +55,7 @@ def _nowhere(monkeypatch: pytest.MonkeyPatch, unused_port: int) -> None:
     ],
     ids=str,
 )
-def test_a_misuse_says_what_is_wrong_what_was_given_and_the_usage(
+def test_wrong_usage_prints_the_error_the_arguments_and_the_usage(
     words: list[str], exit_code: int, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*words) == exit_code

@@ -66,7 +66,7 @@ def test_json_carries_arguments_as_triples_with_their_types() -> None:
 TAGGED_ITEMS = [["long", 1], ["longstr", "a"], ["bool", True], ["table", [["z", "long", -1]]]]
 
 
-def test_what_is_not_known_is_an_empty_string_in_json() -> None:
+def test_an_unknown_value_is_an_empty_string_in_json() -> None:
     assert tagged(None) == ""
     assert tagged({"s1@localhost": None}) == {"s1@localhost": ""}
 
@@ -106,6 +106,6 @@ def test_a_reason_that_was_a_tuple_is_shown_as_one(reason: object, text: str) ->
     assert elixir(reason) == text
 
 
-def test_what_stands_for_a_process_has_no_spaces_so_that_scripts_can_cut_it_out() -> None:
+def test_a_process_id_has_no_spaces_so_that_scripts_can_cut_it_out() -> None:
     assert pid("n@h", "127.0.0.1:5 -> 127.0.0.1:6") == "<n@h.127.0.0.1:5-127.0.0.1:6>"
     assert pid("n@h", None) is None

@@ -34,7 +34,7 @@ WITH_IPV6 = (
         ('name = "lb2"', 'name = "deployment.toml"', "the file deployment.toml and balancer deployment.toml would"),
     ],
 )
-def test_what_would_not_work_is_refused(was: str, is_now: str, sentence: str) -> None:
+def test_a_deployment_that_cannot_work_is_refused(was: str, is_now: str, sentence: str) -> None:
     assert was in FILE
     assert sentence in refusal_of(FILE.replace(was, is_now, 1))
 

@@ -82,7 +82,7 @@ def test_a_port_of_zero_is_none() -> None:
         ('"10.0.0.23"', '"10.0.0.23"\nport = 1', "there is no nodes.3.port; known are name, address, kind"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_in_a_sentence(was: str, is_now: str, sentence: str) -> None:
+def test_an_error_in_a_file_is_one_sentence(was: str, is_now: str, sentence: str) -> None:
     assert was in FILE
     said = refusal_of(FILE.replace(was, is_now, 1))
     assert said.startswith("ours.toml: ")
@@ -111,7 +111,7 @@ def test_what_is_wrong_in_a_file_is_said_in_a_sentence(was: str, is_now: str, se
         ("nonsense", "ours.toml: "),
     ],
 )
-def test_what_is_wrong_in_a_table_is_said_in_a_sentence(more: str, sentence: str) -> None:
+def test_an_error_in_a_table_is_one_sentence(more: str, sentence: str) -> None:
     assert sentence in refusal_of(f"{FILE}\n{more}")
 
 

@@ -24,7 +24,7 @@ def servers(lines: list[str]) -> dict[str, str]:
     return {line.split()[1]: line for line in lines if line.startswith("server ")}
 
 
-def test_every_node_is_asked_how_it_is_over_http_and_told_who_the_client_is() -> None:
+def test_every_node_has_an_http_health_check_and_gets_the_clients_address() -> None:
     lines = sections(deployment())["backend amqp_fit"]
     assert "http-check send meth GET uri /api/warren/fitness?reluctant=404" in lines
     assert "http-check disable-on-404" in lines
@@ -113,14 +113,14 @@ def test_a_name_is_looked_up_in_the_family_of_the_address_that_is_spoken_from() 
         assert f" {family}@n1.example.com:5672 " in servers(lines)["warren-at-n1"]
 
 
-def test_addresses_of_ipv6_stand_in_brackets() -> None:
+def test_ipv6_addresses_have_brackets() -> None:
     told = deployment(virtual_address="fd00::10", nodes=(BrokerNode("warren@n1", "fd00::21", "disc", NODE_PORTS),))
     found = sections(told)
     assert " [fd00::21]:5672 " in servers(found["backend amqp_fit"])["warren-at-n1"]
     assert "bind :::5672 v4v6" in found["frontend amqp_in"]
 
 
-def test_each_balancer_says_who_it_is() -> None:
+def test_each_balancer_has_its_own_name() -> None:
     for number, name in enumerate(("lb1", "lb2")):
         lines = sections(deployment(), number)["frontend http_in"]
         assert f"http-after-response set-header x-balancer {name}" in lines

@@ -20,7 +20,7 @@ def test_only_balancers_bring_clients_to_a_node() -> None:
     assert {sources for port, sources in found if port == 5672} == {balancers}
 
 
-def test_only_nodes_reach_what_is_between_nodes() -> None:
+def test_only_nodes_reach_the_ports_between_nodes() -> None:
     found = opened(deployment(), "10.0.0.22")
     others = ("10.0.0.21", "10.0.0.23")
     assert {(25672, others), (26672, others), (27672, others)} <= found
@@ -38,7 +38,7 @@ def test_clients_and_operators_come_from_their_networks() -> None:
     assert found == {(5672, ("10.1.0.0/16",)), (15672, ("10.2.0.0/16",)), (0, ("10.0.0.12",))}
 
 
-def test_what_shares_an_address_is_one_machine() -> None:
+def test_nodes_with_one_address_are_one_machine() -> None:
     shared = (
         node(1),
         BrokerNode("warren@n4", "10.0.0.21", "disc", {kind: port + 1 for kind, port in NODE_PORTS.items()}),

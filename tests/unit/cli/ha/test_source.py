@@ -17,7 +17,7 @@ def listener(node: str, protocol: str, port: int, address: str = "0.0.0.0") -> d
     return {"node": node, "protocol": protocol, "ip_address": address, "port": port}
 
 
-def test_ports_and_kinds_are_those_that_nodes_tell() -> None:
+def test_ports_and_kinds_are_those_that_nodes_report() -> None:
     nodes = [row("warren@b", type="ram"), row("warren@a"), row("warren@c", witness=True)]
     listeners = [
         listener("warren@a", "amqp", 5673, "10.0.0.1"),

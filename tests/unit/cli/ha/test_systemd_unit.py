@@ -110,7 +110,7 @@ def test_the_unit_leaves_the_member_of_etcd_alone_and_waits_for_the_others() -> 
     assert service["Type"] == "notify"
 
 
-def test_what_systemd_would_replace_in_a_name_is_written_so_that_it_stays() -> None:
+def test_characters_of_a_name_that_systemd_would_replace_are_escaped() -> None:
     odd = replace(service_of(node(1)), name='warren%h@a "b"')
     assert '--name "warren%%h@a \\"b\\"" --data' in service_files(odd)[UNIT_PATH]
 

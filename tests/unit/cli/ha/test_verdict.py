@@ -147,7 +147,9 @@ def test_nothing_is_wrong_with_a_deployment_that_is_well() -> None:
         (0, {"answers": (answered("other"),)}, "is answered by a balancer other, which is not in this deployment"),
     ],
 )
-def test_a_door_that_does_not_lead_to_a_node_is_wrong(at: int, changes: dict[str, Any], sentence: str) -> None:
+def test_a_balancer_port_that_does_not_reach_a_node_is_an_error(
+    at: int, changes: dict[str, Any], sentence: str
+) -> None:
     level, said = only(findings(entry_points(at=at, **changes)))
     assert level == "wrong"
     assert sentence in said
@@ -221,7 +223,7 @@ def test_a_node_that_is_fit_and_deaf_to_clients_is_wrong(greeting: AmqpProbeResu
     assert sentence in said
 
 
-def test_a_node_that_wants_a_header_from_any_client_is_told_to_name_the_balancers() -> None:
+def test_a_node_that_expects_a_proxy_header_from_any_client_should_name_the_balancers() -> None:
     demanding = nodes(wants_header=True)
     level, said = only(findings(seen_nodes=demanding))
     assert level == "warning"
@@ -272,7 +274,7 @@ def test_clocks_that_agree_with_each_other_and_not_with_ours_are_a_remark() -> N
         ),
     ],
 )
-def test_a_cluster_that_is_not_as_it_should_be_is_told(rows: Any, level: str, sentence: str) -> None:
+def test_a_cluster_that_differs_from_the_deployment_is_reported(rows: Any, level: str, sentence: str) -> None:
     found = bad(findings(seen_cluster=cluster(*rows)))
     assert [each for each, said in found if sentence in said] == [level], found
 
@@ -313,7 +315,7 @@ def test_a_client_behind_something_that_changes_addresses_is_a_remark() -> None:
     assert "nodes see this machine as 10.9.0.1, and its address is 192.168.0.7" in said
 
 
-def test_a_cluster_that_tells_nothing_is_wrong_and_a_login_that_fails_a_warning() -> None:
+def test_a_silent_cluster_is_an_error_and_a_failed_login_a_warning() -> None:
     assert "asked about its members and queues: no" in only(findings(seen_cluster=ClusterObservation(refusal="no")))[1]
     assert only(findings(seen_cluster=cluster(login_refusal="ACCESS_REFUSED")))[0] == "warning"
 

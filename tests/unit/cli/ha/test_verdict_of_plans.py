@@ -44,7 +44,7 @@ def test_a_node_that_runs_and_that_balancers_cannot_ask_is_wrong(
     assert sentence in said
 
 
-def test_without_a_user_it_is_said_who_could_tell_whether_a_node_runs() -> None:
+def test_without_a_user_the_verdict_says_how_to_find_out_whether_a_node_runs() -> None:
     hidden = nodes(answer=FitnessProbeResult(15672, refusal="no answer within 4 s", unreached=True))
     level, said = only(findings(seen_nodes=hidden))
     assert level == "wrong"

@@ -77,16 +77,14 @@ def test_a_queue_that_rabbitmq_does_not_reach_is_away_and_not_empty(
         source.sides([ORDERS])
 
 
-def test_what_rabbitmq_refuses_for_good_is_not_waited_for(said: Said, source: RabbitMQ) -> None:
+def test_a_final_refusal_of_rabbitmq_is_not_retried(said: Said, source: RabbitMQ) -> None:
     said.declared = closed(405, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'orders'")
     with pytest.raises(MoveFailed, match="RESOURCE_LOCKED") as refused:
         source.count(ORDERS)
     assert not isinstance(refused.value, BrokerUnavailable)
 
 
-def test_a_queue_that_is_down_is_away_even_if_a_declaration_tells_that_it_is_empty(
-    said: Said, source: RabbitMQ
-) -> None:
+def test_a_queue_that_is_down_is_away_even_if_a_declare_ok_says_that_it_is_empty(said: Said, source: RabbitMQ) -> None:
     said.queues = [{**ROW, "state": "down"}]
     with pytest.raises(BrokerUnavailable, match="RabbitMQ says of queue 'orders' in 'shop' that it is down"):
         source.sides([ORDERS])

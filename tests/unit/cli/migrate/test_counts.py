@@ -65,7 +65,7 @@ def test_a_consumer_that_has_gone_from_warren_was_there_all_the_same() -> None:
     assert (counted.grown, counted.matches) == (100, False)
 
 
-def test_what_others_consumed_at_rabbitmq_explains_a_difference_only_if_they_were_seen_and_proves_nothing() -> None:
+def test_other_consumers_at_rabbitmq_explain_a_difference_only_if_they_were_seen_and_prove_nothing() -> None:
     seen = consumed_at_source(audit(had=100, left=100, arrived=60, grown=60))
     assert (seen.matches, seen.is_explained) == (False, True)
     assert seen.verdict().startswith("40 did not arrive: other consumers at RabbitMQ may have received them")
@@ -77,7 +77,7 @@ def test_what_others_consumed_at_rabbitmq_explains_a_difference_only_if_they_wer
     assert outcome_of([whole, seen, unseen]) is MoveOutcome.NOT_WELL
 
 
-def test_acks_that_rabbitmq_has_not_told_yet_are_waited_for() -> None:
+def test_acks_that_rabbitmq_has_not_reported_yet_are_waited_for() -> None:
     early = audit(had=10, left=0, arrived=10, grown=10)
     assert (early.matches, early.is_settled) == (True, False)
     assert audit(had=10, left=10, arrived=10, grown=10).is_settled

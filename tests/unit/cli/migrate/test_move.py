@@ -24,16 +24,16 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def test_each_line_counts_once_even_if_two_come_together(keyboard: int) -> None:
     listener = EnterKeyListener()
-    assert not listener.was_told()
+    assert not listener.enter_pressed()
     os.write(keyboard, b"\nyes\n")
-    assert [listener.was_told() for _ in range(3)] == [True, True, False]
+    assert [listener.enter_pressed() for _ in range(3)] == [True, True, False]
     os.close(keyboard)
 
 
 def test_after_the_end_of_input_no_line_comes(keyboard: int) -> None:
     listener = EnterKeyListener()
     os.close(keyboard)
-    assert [listener.was_told() for _ in range(2)] == [False, False]
+    assert [listener.enter_pressed() for _ in range(2)] == [False, False]
 
 
 def test_elsewhere_than_on_a_terminal_lines_say_how_far_it_is(
@@ -42,7 +42,7 @@ def test_elsewhere_than_on_a_terminal_lines_say_how_far_it_is(
     monkeypatch.setattr(transfer, "LINE_EVERY_S", 0.0)
     with TransferProgress() as shown:
         shown.reach(0, 3000, 2)
-        shown.tell("the shovel of queue 'a' in '/' is terminated: [nobody] listens")
+        shown.print_line("the shovel of queue 'a' in '/' is terminated: [nobody] listens")
     assert capsys.readouterr().err == (
         "contents: 0 of 3000, 0 a second, unknown time left, 2 queues to go\n"
         "the shovel of queue 'a' in '/' is terminated: [nobody] listens\n"

@@ -24,7 +24,7 @@ def export(**carrier: str) -> dict[str, Any]:
     return made
 
 
-def test_who_may_read_every_queue_of_rabbitmq_lacks_nothing() -> None:
+def test_a_user_that_may_read_every_queue_of_rabbitmq_lacks_no_permission() -> None:
     assert plan(export(configure="", write="")).missing_at_rabbitmq == []
 
 
@@ -39,7 +39,7 @@ def test_an_empty_expression_lets_nothing_through() -> None:
     assert [missing.queue.name for missing in plan(export(read="")).missing_at_rabbitmq] == ["ha.one", "plain"]
 
 
-def test_nothing_is_claimed_of_a_user_whom_another_backend_knows_or_of_an_expression_of_another_tongue() -> None:
+def test_users_of_other_backends_and_expressions_that_python_cannot_read_are_not_judged() -> None:
     assert plan(rabbitmq_export()).missing_at_rabbitmq == []
     assert plan(export(read="(?|a|b)")).missing_at_rabbitmq == []
 
@@ -52,7 +52,7 @@ def test_nothing_is_claimed_of_a_user_whom_another_backend_knows_or_of_an_expres
         ({"read": "plain"}, "read exchange 'migrate-ha.one' in 'shop'"),
     ],
 )
-def test_a_queue_that_who_moves_may_not_lead_to_at_warren_is_named(held: dict[str, str], forbidden: str) -> None:
+def test_a_queue_that_the_user_may_not_configure_at_warren_is_named(held: dict[str, str], forbidden: str) -> None:
     there = fresh_warren()
     there["vhosts"] = [*there["vhosts"], {"name": "shop"}]
     there["permissions"] = [*there["permissions"], {**permission("guest", "shop"), **held}]
@@ -68,7 +68,7 @@ def test_the_default_exchange_has_to_be_written_to() -> None:
     assert {missing.forbidden for missing in lacks} == {"write to exchange 'amq.default' in 'shop'"}
 
 
-def test_permissions_that_are_brought_count_and_so_do_those_that_are_given_to_who_makes_a_virtual_host() -> None:
+def test_imported_permissions_and_those_of_a_new_virtual_hosts_creator_count() -> None:
     source = rabbitmq_export()
     others = [each for each in source["permissions"] if (each["user"], each["vhost"]) != ("guest", "shop")]
     source["permissions"] = others

@@ -1,4 +1,4 @@
-"""The plan of a move: what is imported, what is left out and why, what is in conflict."""
+"""The plan of a move: imported definitions, omitted ones with their reasons, and conflicts."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def test_shovels_and_upstreams_are_held_back_until_they_are_asked_for() -> None:
     assert (with_them.held_back, [str(each) for each in with_them.bridges]) == ([], held)
 
 
-def test_what_a_cluster_calls_itself_and_the_password_of_guest_stay_warrens() -> None:
+def test_the_cluster_name_and_the_password_of_guest_are_not_imported() -> None:
     made = plan()
     assert "global_parameters" not in made.document()
     assert [(str(each.definition), each.fields) for each in made.kept] == [
@@ -128,7 +128,9 @@ def test_tags_are_the_same_in_both_ways_in_which_rabbitmq_writes_them() -> None:
         ("bindings", binding("ch", "ha.one", "heavy"), "binding key must be an integer"),
     ],
 )
-def test_what_warren_would_refuse_is_left_out_with_the_reason(section: str, value: dict[str, Any], reason: str) -> None:
+def test_definitions_that_warren_refuses_are_left_out_with_the_reason(
+    section: str, value: dict[str, Any], reason: str
+) -> None:
     source = rabbitmq_export()
     source[section].append(value)
     found = plan(source)
@@ -148,7 +150,7 @@ def test_only_the_virtual_hosts_that_are_named_are_moved() -> None:
     assert plan(plan_options=PlanOptions(vhosts=("shop", "other"))).unknown_vhosts == ["other"]
 
 
-def test_who_makes_a_virtual_host_may_enter_it() -> None:
+def test_the_creator_of_a_virtual_host_may_enter_it() -> None:
     made = plan(plan_options=PlanOptions(mover="mover"))
     assert permission("mover", "shop") in made.document()["permissions"]
     assert made.closed_vhosts == ["/"]

@@ -7,7 +7,7 @@ from warren.cli.migrate.plan import listener_notes, plan_lines, plan_move
 from warren.cli.migrate.queues import found_queue
 
 
-def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
+def test_a_plan_lists_imported_and_omitted_definitions_with_reasons() -> None:
     rows: list[dict[str, Any]] = [
         {"vhost": "shop", "name": "plain", "messages": 7, "type": "quorum", "messages_unacknowledged": 2},
         {"vhost": "shop", "name": "own", "messages": 1, "exclusive": True},
@@ -44,7 +44,7 @@ def test_a_plan_says_what_comes_what_does_not_and_why() -> None:
     ]
 
 
-def test_protocols_that_warren_does_not_speak_are_told() -> None:
+def test_protocols_that_warren_does_not_speak_are_listed() -> None:
     listeners = [{"protocol": word} for word in ("amqp", "clustering", "http", "mqtt", "mqtt")]
     assert list(listener_notes({"listeners": listeners})) == [
         "RabbitMQ listens for mqtt: Warren does not; its clients cannot move"

@@ -20,7 +20,7 @@ from warren.cli.migrate.queues import (
 ORDERS = FoundQueue(QueueName("a/b", "orders"))
 
 
-def test_a_shovel_carries_one_queue_by_an_exchange_of_its_own_and_acks_what_is_confirmed() -> None:
+def test_a_shovel_moves_one_queue_through_its_own_exchange_and_acks_confirmed_messages() -> None:
     value = shovel_value(ORDERS, "amqp://user:word@old:5672/a%2Fb")
     assert shovel_name(ORDERS.queue) == "migrate-orders"
     assert (value["src-queue"], value["dest-exchange"]) == ("orders", "migrate-orders")
@@ -29,14 +29,14 @@ def test_a_shovel_carries_one_queue_by_an_exchange_of_its_own_and_acks_what_is_c
     assert value["src-consumer-args"] == {"x-warren-migration": True}
 
 
-def test_what_a_move_has_made_is_known_by_its_mark() -> None:
+def test_objects_made_by_a_move_are_recognised_by_their_mark() -> None:
     assert is_marked(shovel_value(ORDERS, "amqp://old")["src-consumer-args"])
     assert is_marked({"x-warren-migration": True, "x-stream-offset": "first"})
     others: list[object] = [{}, [], None, {"x-priority": 5}]
     assert not any(map(is_marked, others))
 
 
-def test_what_finds_no_queue_at_warren_stays_at_rabbitmq_by_a_definition_that_is_taken() -> None:
+def test_a_shovel_publishes_mandatory_messages_and_its_definition_is_valid() -> None:
     value = shovel_value(ORDERS, "amqp://user:word@old:5672/a%2Fb")
     assert value["dest-mandatory"] is True
     assert shovel_errors(Parameter("a/b", "shovel", "migrate-orders", value)) == []

@@ -78,7 +78,7 @@ class PretendWarren:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TICK_S", "STATES_EVERY_S", "STATISTICS_TOLD_WITHIN_S", "COUNTED_WITHIN_S"):
+    for name in ("TICK_S", "STATES_EVERY_S", "STATISTICS_DELAY_S", "COUNTED_WITHIN_S"):
         monkeypatch.setattr(carrying_module, name, 0.0)
 
 

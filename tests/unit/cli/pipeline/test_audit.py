@@ -1,4 +1,4 @@
-"""What `warren pipeline audit` refuses before Spark is started."""
+"""The arguments that `warren pipeline audit` refuses before Spark is started."""
 
 import json
 from pathlib import Path
