@@ -23,12 +23,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from warren.client import channel as on_loop
 from warren.client import connection
 from warren.client.channel import Consumer as LoopConsumer
-from warren.client.closing import ClosedAtEnd
 from warren.client.connection import CLOSE_DEADLINE_S
 from warren.client.connection import Connection as LoopConnection
 from warren.client.loop_thread import LoopFuture, LoopThread
 from warren.client.machine.deliveries import Delivery
 from warren.client.machine.publishes import Message
+from warren.client.with_blocks import ClosedAtEnd
 from warren.wire.field_tables import Table
 
 P = ParamSpec("P")
@@ -168,7 +168,7 @@ def _publish(
     if number is None:
         waited.follow(channel.publish(whole, exchange, routing_key, mandatory=mandatory))
     elif number:
-        channel.publisher.tell(number, waited)
+        channel.publisher.add_waiter(number, waited)
     else:
         waited.set_result(None)
 

@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from warren.client import errors
-from warren.client.closing import AsyncClosedAtEnd
 from warren.client.machine.channel import CHANNEL_CLOSING, ChannelMachine
 from warren.client.machine.deliveries import Delivery
 from warren.client.machine.events import (
@@ -34,6 +33,7 @@ from warren.client.machine.events import (
 from warren.client.machine.publishes import Message
 from warren.client.protocol import ChannelEvent, ChannelListener, ClientProtocol, ErrorFactory, delivered_bytes
 from warren.client.publisher import ChannelPublisher
+from warren.client.with_blocks import AsyncClosedAtEnd
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
     BasicCancel,

@@ -14,13 +14,13 @@ from typing import Final
 
 import warren
 from warren.client.channel import Channel
-from warren.client.closing import AsyncClosedAtEnd
 from warren.client.errors import CannotConnect, ClientError, ConnectionClosed, LoginRefused, UriError
 from warren.client.machine.connection import CLOSING
 from warren.client.machine.events import HandshakeCompleted
 from warren.client.machine.settings import ClientSettings
 from warren.client.protocol import ClientProtocol
 from warren.client.uri import BrokerAddress, ConnectionTarget, parse_uri
+from warren.client.with_blocks import AsyncClosedAtEnd
 from warren.errors import ACCESS_REFUSED, NOT_ALLOWED, NOT_FOUND
 from warren.wire.field_tables import Table
 

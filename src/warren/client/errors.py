@@ -178,22 +178,22 @@ def error_summary(failure: BaseException) -> str:
 
 def error_trace(failure: BaseException) -> str:
     """The traceback and the causes of an error, as Python prints them, without lines that may have values."""
-    told: list[str] = []
+    lines: list[str] = []
     seen: set[int] = set()
-    _append_trace(failure, told, seen)
-    return "".join(told).rstrip("\n")
+    _append_trace(failure, lines, seen)
+    return "".join(lines).rstrip("\n")
 
 
-def _append_trace(failure: BaseException, told: list[str], seen: set[int]) -> None:
+def _append_trace(failure: BaseException, lines: list[str], seen: set[int]) -> None:
     seen.add(id(failure))
     before = failure.__cause__ or (None if failure.__suppress_context__ else failure.__context__)
     if before is not None and id(before) not in seen:
-        _append_trace(before, told, seen)
-        told.append(_CAUSE if failure.__cause__ is before else _CONTEXT)
-    told.append("Traceback (most recent call last):\n")
-    told += traceback.format_tb(failure.__traceback__)
-    told.append(error_summary(failure) + "\n")
+        _append_trace(before, lines, seen)
+        lines.append(_CAUSE if failure.__cause__ is before else _CONTEXT)
+    lines.append("Traceback (most recent call last):\n")
+    lines += traceback.format_tb(failure.__traceback__)
+    lines.append(error_summary(failure) + "\n")
     if isinstance(failure, BaseExceptionGroup):
         for each in failure.exceptions:
-            told.append("\nOne of the group:\n\n")
-            _append_trace(each, told, seen)
+            lines.append("\nOne of the group:\n\n")
+            _append_trace(each, lines, seen)

@@ -291,7 +291,7 @@ class ChannelPublisher:
             self._protocol.flush()
             return int(self._machine.confirms.last_no)
 
-    def tell(self, number: int, waiter: ConfirmWaiter) -> None:
+    def add_waiter(self, number: int, waiter: ConfirmWaiter) -> None:
         """Complete `waiter` with the outcome of a publish that was just sent."""
         self._waiters[number] = ThreadConfirmWaiter(waiter, self._protocol)
 
@@ -338,7 +338,7 @@ class ChannelPublisher:
         if self.follower is not None:
             self.follower.decided(ranges)
             return
-        for decided in self._tell_bulks(ranges) if self._bulks else ranges:
+        for decided in self._settle_bulks(ranges) if self._bulks else ranges:
             if self._coming_back or (self._waiters and not decided.acked):
                 self._decide_singly(decided)
             elif self._waiters:
@@ -366,7 +366,7 @@ class ChannelPublisher:
         if self.follower is not None:
             self.follower.ended(error)
 
-    def _tell_bulks(self, ranges: list[ConfirmRange]) -> list[ConfirmRange]:
+    def _settle_bulks(self, ranges: list[ConfirmRange]) -> list[ConfirmRange]:
         """Give ranges to the bulks, and return the ranges of other publishes."""
         others: list[ConfirmRange] = []
         for decided in ranges:

@@ -55,7 +55,7 @@ def test_a_record_that_fills_a_message_is_sent_and_one_byte_more_is_refused() ->
         sizes(["x" * 97], 100)
 
 
-def test_what_json_does_not_know_is_written_exactly() -> None:
+def test_values_without_a_json_form_are_written_exactly() -> None:
     row = {
         "amount": Decimal("10.10"),
         "large": Decimal("1E+3"),
@@ -104,6 +104,6 @@ def test_numbers_are_read_to_the_digit() -> None:
         (b"[" * 200_000, "is nested too deep"),
     ],
 )
-def test_what_is_no_batch_is_refused_with_a_sentence(body: bytes, reason: str) -> None:
+def test_a_malformed_batch_is_refused_with_a_reason(body: bytes, reason: str) -> None:
     with pytest.raises(CannotConvert, match=reason):
         batch_records(body)

@@ -28,7 +28,7 @@ def test_unreported_places_are_undecided() -> None:
     assert not bulk.is_decided()
 
 
-def test_what_was_refused_and_what_came_back_fail_by_their_places() -> None:
+def test_nacked_and_returned_messages_fail_at_their_places() -> None:
     bulk = begun(5, sent=5)
     coming_back = {12: returned(12), 99: returned(99)}
     bulk.decide(ConfirmRange(11, 13, True), coming_back)
@@ -42,7 +42,7 @@ def test_what_was_refused_and_what_came_back_fail_by_their_places() -> None:
     assert bulk.is_decided()
 
 
-def test_one_that_is_cut_short_is_decided_with_what_was_sent() -> None:
+def test_a_truncated_bulk_is_decided_with_the_messages_sent() -> None:
     bulk = begun(10, sent=3)
     bulk.decide(ConfirmRange(11, 13, True), {})
     assert not bulk.is_decided()

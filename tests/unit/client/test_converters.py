@@ -1,4 +1,4 @@
-"""Bodies of payloads and payloads of bodies; what has no form is refused, and nothing is changed without a word."""
+"""Converters from payloads to bodies and back: values without a form are refused, and none is changed silently."""
 
 import datetime
 import enum
@@ -51,7 +51,7 @@ def came(payload: object, converter: Converter) -> Received:
 @pytest.mark.parametrize(
     ("name", "payload"), [("bytes", b"\x00\xff"), ("text", "Grüße"), ("json", {"a": [1, True, None, "Grüße"]})]
 )
-def test_what_is_sent_is_read_again_by_its_content_type(name: str, payload: object) -> None:
+def test_a_sent_payload_is_read_again_by_its_content_type(name: str, payload: object) -> None:
     assert payload_of(came(payload, CONVERTERS[name])) == payload
 
 
@@ -98,7 +98,7 @@ def test_a_number_that_json_has_not_is_refused_and_not_sent_as_null(payload: obj
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_has_no_form_is_refused(payload: object, converter: Converter, said: str) -> None:
+def test_a_payload_without_a_form_is_refused(payload: object, converter: Converter, said: str) -> None:
     with pytest.raises(CannotConvert, match=said):
         body_of(payload, converter)
 
@@ -115,7 +115,7 @@ def test_what_has_no_form_is_refused(payload: object, converter: Converter, said
     ],
     ids=["cut", "constant", "deep", "octets", "compressed", "picture"],
 )
-def test_what_cannot_be_read_is_refused(body: bytes, properties: Properties, said: str) -> None:
+def test_an_unreadable_body_is_refused(body: bytes, properties: Properties, said: str) -> None:
     with pytest.raises(CannotConvert, match=said):
         payload_of(Received(body, properties))
 
@@ -149,7 +149,7 @@ class Points:
         return first, second
 
 
-def test_a_users_own_converter_reads_what_it_wrote() -> None:
+def test_a_users_own_converter_reads_its_own_bodies() -> None:
     assert payload_of(came((3, 4), Points()), Points()) == (3, 4)
 
 

@@ -1,4 +1,4 @@
-"""What a program sends in one step of its loop leaves together, and no more of it gathers than is written at once."""
+"""Messages sent in one step of the event loop leave in one write, up to a size."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ FRAME_MAX = 131_072
 
 
 class Socket(asyncio.Transport):
-    """Remembers what was written to it; it is never full."""
+    """Records the bytes written to it; never full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def opened() -> tuple[Channel, Socket]:
 
 
 @in_event_loop
-async def test_what_is_sent_in_one_step_leaves_in_one_write() -> None:
+async def test_messages_of_one_step_of_the_loop_leave_in_one_write() -> None:
     channel, socket = opened()
     await asyncio.sleep(0)
     publishes = [asyncio.create_task(channel.publish(b"x", routing_key="q")) for _ in range(100)]

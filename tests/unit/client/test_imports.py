@@ -1,4 +1,4 @@
-"""What it takes to use a little of the client: Spark does so in every process that it starts."""
+"""The modules that a small part of the client imports: Spark imports it in every process that it starts."""
 
 import json
 import subprocess
@@ -29,6 +29,6 @@ def test_connect_imports_the_connection_modules() -> None:
     assert set(HEAVY) <= set(imported_by("from warren.client import connect"))
 
 
-def test_a_name_that_is_not_there_is_told_as_python_tells_it() -> None:
+def test_a_missing_name_raises_pythons_own_error() -> None:
     with pytest.raises(ImportError, match=r"cannot import name 'nobody' from 'warren\.client'"):
         exec("from warren.client import nobody")

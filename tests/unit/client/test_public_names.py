@@ -1,4 +1,4 @@
-"""What programs may rely on: a name that is missing or new here changes what is promised."""
+"""The public names: a missing or new name changes the interface."""
 
 from importlib import import_module
 
@@ -184,19 +184,19 @@ PACKAGES = {
 }
 
 
-def test_the_client_offers_what_it_promises_and_nothing_else() -> None:
+def test_the_client_has_its_public_names_and_no_others() -> None:
     assert sorted(warren.client.__all__) == PROMISED
     assert all(hasattr(warren.client, name) for name in PROMISED)
 
 
-def test_a_channel_offers_what_it_promises_and_nothing_else() -> None:
+def test_a_channel_has_its_public_names_and_no_others() -> None:
     machinery = {"ended", "happened", "leave"}
     offered = [name for name in dir(warren.client.Channel) if not name.startswith("_") and name not in machinery]
     assert offered == CHANNEL
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_is_built_on_it_offers_what_it_promises_and_nothing_else(package: str) -> None:
+def test_a_package_of_the_client_has_its_public_names_and_no_others(package: str) -> None:
     module = import_module(package)
     assert sorted(module.__all__) == PACKAGES[package]
     assert all(hasattr(module, name) for name in PACKAGES[package])

@@ -24,7 +24,7 @@ def test_user_password_and_virtual_host_are_unescaped() -> None:
     assert (target.user, target.password, target.vhost) == ("a@b", "p/w:%", "v h")
 
 
-def test_hosts_stand_in_a_row_each_with_a_port_or_without() -> None:
+def test_a_uri_may_list_hosts_with_and_without_ports() -> None:
     target = parse_uri("amqps://u:p@one:5,two,[::1]:7,[fe80::2]/v")
     assert target.addresses == (
         BrokerAddress("one", 5),
@@ -71,7 +71,7 @@ def test_every_option_is_understood() -> None:
         ("amqps://host?verify=maybe", "verify_peer or verify_none"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_one_sentence(url: str, said: str) -> None:
+def test_an_invalid_uri_is_refused_in_one_sentence(url: str, said: str) -> None:
     with pytest.raises(UriError) as refused:
         parse_uri(url)
     assert said in str(refused.value)

@@ -79,14 +79,14 @@ class ReceiptWriter:
     def write_again(self, executor: Executor, incoming: Incoming, outcome: ReceiptOutcome, reason: str) -> None:
         """Write the receipt of a duplicate: send the same again, or replace it if it is gone or differs."""
         receipt = receipt_for(incoming, outcome, reason)
-        if not self._says_the_same(executor, receipt) or not self._outbox.resend(executor, self._id(receipt)):
+        if not self._has_same_outcome(executor, receipt) or not self._outbox.resend(executor, self._id(receipt)):
             self._put(executor, receipt)
 
     def write_apart(self, executor: Executor, incoming: Incoming, digest: str, reason: str) -> None:
         """Write the refusal of a message whose id another message has; the receipt of that one stays."""
         self._put(executor, receipt_for(incoming, "refused", reason), digest)
 
-    def _says_the_same(self, executor: Executor, receipt: Message) -> bool:
+    def _has_same_outcome(self, executor: Executor, receipt: Message) -> bool:
         """Whether the existing receipt has this outcome and destination; its reason may be the better one."""
         row = select(OUTBOX.c.properties, OUTBOX.c.routing_key).where(OUTBOX.c.business_id == self._id(receipt))
         found = executor.execute(row).first()

@@ -111,9 +111,9 @@ class InboxTable:
         return tuple([values[name] for name in self._places]) or values
 
 
-def utc_time(told: DriversTime) -> datetime:
+def utc_time(value: DriversTime) -> datetime:
     """A driver's time in UTC; SQLite returns text."""
-    found = datetime.fromisoformat(told) if isinstance(told, str) else told
+    found = datetime.fromisoformat(value) if isinstance(value, str) else value
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 

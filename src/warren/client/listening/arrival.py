@@ -130,13 +130,13 @@ class Arrival(Generic[T]):
     def _origin(self) -> tuple[str, str]:
         return origin(self.headers) or (self._incoming.exchange, self._incoming.routing_key)
 
-    def _settle(self, tell: Callable[[], None]) -> None:
+    def _settle(self, send: Callable[[], None]) -> None:
         if self._settled:
             return
         if threading.get_ident() == self._loop_thread:
             self._settled = True
-            tell()
+            send()
             if self._when_settled is not None:
                 self._when_settled(self)
         else:
-            self._loop.call_soon_threadsafe(self._settle, tell)
+            self._loop.call_soon_threadsafe(self._settle, send)

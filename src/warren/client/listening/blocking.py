@@ -28,13 +28,13 @@ from typing import Any, Protocol, Self
 
 import uvloop
 
-from warren.client.closing import ClosedAtEnd
 from warren.client.listening import puller, requester
 from warren.client.listening.listener import STOP_DEADLINE_S, Listener
 from warren.client.listening.subscriptions import StreamReading
 from warren.client.machine.publishes import Message
 from warren.client.recovering import blocking
 from warren.client.transport import Incoming, Transport
+from warren.client.with_blocks import ClosedAtEnd
 
 __all__ = ["Job", "Program", "Puller", "Requester"]
 

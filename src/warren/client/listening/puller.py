@@ -16,9 +16,9 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
-from warren.client.closing import AsyncClosedAtEnd
 from warren.client.listening.subscriptions import StreamReading
 from warren.client.transport import Incoming, Subscription, Transport
+from warren.client.with_blocks import AsyncClosedAtEnd
 
 GROUPS_IN_HAND = 2
 
@@ -38,14 +38,14 @@ class MessageGroup(Sequence[Incoming]):
         """Refuse all messages: requeue or dead-letter them."""
         self._settle(lambda message: message.nack(requeue=requeue))
 
-    def _settle(self, tell: Callable[[Incoming], None]) -> None:
+    def _settle(self, send: Callable[[Incoming], None]) -> None:
         if self._settled:
             return
         self._settled = True
         for message in self._messages:
             # raised for a message that was settled singly; go on with the others
             with contextlib.suppress(ValueError):
-                tell(message)
+                send(message)
 
     def __len__(self) -> int:
         return len(self._messages)

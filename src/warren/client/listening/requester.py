@@ -19,11 +19,11 @@ import logging
 import uuid
 from typing import Self
 
-from warren.client.closing import AsyncClosedAtEnd
 from warren.client.errors import CallTimeout, ClientError
 from warren.client.listening.retries import with_changes
 from warren.client.machine.publishes import Message
 from warren.client.transport import Incoming, Layout, Outgoing, QueueLayout, Subscription, Transport
+from warren.client.with_blocks import AsyncClosedAtEnd
 from warren.errors import ConnectionFault
 
 REQUEST_TIMEOUT_S = 30.0

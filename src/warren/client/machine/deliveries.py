@@ -171,9 +171,9 @@ class AckLedger:
     def __init__(self) -> None:
         self.last_tag: i64 = 0
         self.low: i64 = 0
-        # settled above `low`; those of them that the broker has not been told
+        # settled above `low`; those of them whose ack has not been sent
         self._apart: set[int] = set()
-        self._apart_untold: list[int] = []
+        self._apart_unsent: list[int] = []
         # the highest waiting ack up to `low` (0 for none), and how many wait
         self._waiting_tag: i64 = 0
         self._waiting_count: i64 = 0
@@ -199,7 +199,7 @@ class AckLedger:
             self._wait(tag)
         else:
             self._settle(tag)
-            self._apart_untold.append(int(tag))
+            self._apart_unsent.append(int(tag))
 
     def refuse(self, out: BytesWriter, channel: i64, tag: i64, multiple: bool, requeue: bool) -> None:
         """Write a nack, after the acks that wait, so that a multiple nack does not cover them."""
@@ -215,25 +215,25 @@ class AckLedger:
         """The broker requeued all unsettled deliveries (basic.recover)."""
         self.low = self.last_tag
         self._apart.clear()
-        self._apart_untold.clear()
+        self._apart_unsent.clear()
         self._waiting_tag = 0
         self._waiting_count = 0
 
     def write(self, out: BytesWriter, channel: i64) -> None:
         """Write all acks that wait."""
-        if self._apart_untold:
+        if self._apart_unsent:
             self._gather()
         if self._waiting_tag:
             write_ack(out, channel, ACK, self._waiting_tag, MULTIPLE if self._waiting_count > 1 else 0)
             self._waiting_tag = 0
             self._waiting_count = 0
-        if self._apart_untold:
-            for tag in self._apart_untold:
+        if self._apart_unsent:
+            for tag in self._apart_unsent:
                 write_ack(out, channel, ACK, tag, 0)
-            self._apart_untold = []
+            self._apart_unsent = []
 
     def waits(self) -> bool:
-        return self._waiting_tag != 0 or len(self._apart_untold) > 0
+        return self._waiting_tag != 0 or len(self._apart_unsent) > 0
 
     def check(self) -> None:
         if not 0 <= self.low <= self.last_tag or self._waiting_tag > self.low:
@@ -250,12 +250,12 @@ class AckLedger:
     def _gather(self) -> None:
         """Move waiting single acks that are no longer above `low` to the `multiple`."""
         above: list[int] = []
-        for tag in self._apart_untold:
+        for tag in self._apart_unsent:
             if tag > self.low:
                 above.append(tag)
             else:
                 self._wait(max(i64(tag), self._waiting_tag))
-        self._apart_untold = above
+        self._apart_unsent = above
 
     def _wait(self, tag: i64) -> None:
         self._waiting_tag = tag
@@ -274,6 +274,6 @@ class AckLedger:
         """Settle everything up to `tag` at once; waiting single acks below it are not needed."""
         if self._apart:
             self._apart = {settled for settled in self._apart if settled > tag}
-            self._apart_untold = [untold for untold in self._apart_untold if untold > tag]
+            self._apart_unsent = [unsent for unsent in self._apart_unsent if unsent > tag]
         self.low = tag - 1
         self._settle(tag)

@@ -52,7 +52,7 @@ class WakeupSource(Protocol):
     """Sets an event when there may be new rows."""
 
     @property
-    def tells(self) -> bool:
+    def notifies(self) -> bool:
         """Whether notifications arrive; if not, the relay polls."""
 
     async def open(self) -> None:
@@ -71,7 +71,7 @@ def wakeup_source_for(engine: Engine, woken: asyncio.Event) -> WakeupSource:
 class NoWakeups:
     """For a database without notifications."""
 
-    tells = False
+    notifies = False
 
     async def open(self) -> None:
         return
@@ -89,7 +89,7 @@ class PostgresWakeups:
         self._listening: _NotifyConnection | None = None
 
     @property
-    def tells(self) -> bool:
+    def notifies(self) -> bool:
         return self._listening is not None
 
     async def open(self) -> None:
@@ -272,7 +272,7 @@ class Relay:
 
     async def _rest(self) -> None:
         """Wait for a notification, for the due time of a row, or for the poll interval."""
-        look_after_s = self._settings.listening_poll_s if self._wakeups.tells else self._settings.poll_s
+        look_after_s = self._settings.listening_poll_s if self._wakeups.notifies else self._settings.poll_s
         due_s = await asyncio.to_thread(self._table.next_due_s)
         await wait_for_event(self._woken, look_after_s if due_s is None else min(look_after_s, due_s))
 

@@ -1,7 +1,7 @@
 """The chaser: handles overdue and refused receipts, and raises alerts. One of many is active.
 
     chase    overdue or refused rows: resent, compensated or failed, a batch in a transaction
-    tell     an alert for each failed row without one
+    alert    an alert for each failed row without one
 
     message                  overdue: resent, `resends` times; then, or if refused: compensated or failed.
                              To confirm a refused message is of no use
@@ -205,15 +205,15 @@ class OverdueRows:
             if connection is None:
                 return None
             awaited = or_(ROW.wants_receipt, ROW.sent_at.is_not(None))
-            untold = select(*_ALERT_COLUMNS).where(_FAILED, ROW.alerted_at.is_(None), awaited).order_by(ROW.id)
-            return [(row.id, _alert(row)) for row in connection.execute(untold.limit(self._settings.batch_rows))]
+            unalerted = select(*_ALERT_COLUMNS).where(_FAILED, ROW.alerted_at.is_(None), awaited).order_by(ROW.id)
+            return [(row.id, _alert(row)) for row in connection.execute(unalerted.limit(self._settings.batch_rows))]
 
-    def mark_told(self, ids: Sequence[int]) -> bool:
+    def mark_alerted(self, ids: Sequence[int]) -> bool:
         """Whether the lease was still held."""
         with self._claim.transaction() as connection:
             if connection is not None:
-                told = update(OUTBOX).where(ROW.id.in_(ids), _FAILED).values(alerted_at=database_time())
-                connection.execute(told)
+                alerted = update(OUTBOX).where(ROW.id.in_(ids), _FAILED).values(alerted_at=database_time())
+                connection.execute(alerted)
             return connection is not None
 
     def _rows(self, connection: Connection) -> Iterator[AwaitedRow]:
@@ -254,13 +254,13 @@ def _apply_step(connection: Connection, row: AwaitedRow, step: OverdueStep) -> O
     message = and_(ROW.business_id == (row.settles or ""), ROW.status == being)
     # the message is not marked as refused: a receiver that refuses the confirmation may have done it and pruned its row
     has_message = _fail(connection, message, f"{row.business_id}: {reason}") > 0
-    _fail(connection, ROW.id == row.id, reason, is_told=has_message)
+    _fail(connection, ROW.id == row.id, reason, alerted=has_message)
     return OverdueStep.FAIL
 
 
-def _fail(connection: Connection, which: ColumnElement[bool], reason: str, *, is_told: bool = False) -> int:
-    """Mark rows as failed and return how many. `is_told`: the alert is raised for another row."""
-    alerted_at = database_time() if is_told else None
+def _fail(connection: Connection, which: ColumnElement[bool], reason: str, *, alerted: bool = False) -> int:
+    """Mark rows as failed and return how many. `alerted`: the alert is raised for another row."""
+    alerted_at = database_time() if alerted else None
     # it must not hold back later rows, even if it was never sent
     sent_at = func.coalesce(ROW.sent_at, database_time())
     values = {"status": "failed", "sent_at": sent_at, "due_at": None, "last_error": reason, "alerted_at": alerted_at}
@@ -280,8 +280,8 @@ def _fail_stranded(connection: Connection, limit: int) -> int:
     found = connection.execute(pairs.order_by(ROW.id).limit(limit).with_for_update(of=OUTBOX)).all()
     for pair in found:
         _fail(connection, ROW.id == pair.id, f"{pair.business_id}: {pair.last_error}")
-        told = update(OUTBOX).where(ROW.id == pair.own_id).values(alerted_at=database_time())
-        connection.execute(told)
+        alerted = update(OUTBOX).where(ROW.id == pair.own_id).values(alerted_at=database_time())
+        connection.execute(alerted)
     return len(found)
 
 
@@ -362,7 +362,13 @@ class Chaser:
         rows = "Rows that this chaser dealt with, by what it did"
         return [
             Measure("warren.client.chaser.rows", "{row}", rows, "counter", self._rows),
-            Measure("warren.client.chaser.alerts", "{alert}", "Alerts that this chaser raised", "counter", self._told),
+            Measure(
+                "warren.client.chaser.alerts",
+                "{alert}",
+                "Alerts that this chaser raised",
+                "counter",
+                self._alert_points,
+            ),
             Measure("warren.client.chaser.leads", "1", "Whether this chaser is the active one", "gauge", self._leads),
         ]
 
@@ -370,7 +376,7 @@ class Chaser:
         done = {"resent": self.resent, "compensated": self.compensated, "failed": self.failed}
         return [(rows, {**self._where, DONE: name}) for name, rows in done.items()]
 
-    def _told(self) -> list[Point]:
+    def _alert_points(self) -> list[Point]:
         return [(self.alerts, self._where)]
 
     def _leads(self) -> list[Point]:
@@ -393,9 +399,9 @@ class Chaser:
             self._leading.lose()
             return False
         self._count(chased)
-        return await self._tell() or chased.rows > 0
+        return await self._raise_alerts() or chased.rows > 0
 
-    async def _tell(self) -> bool:
+    async def _raise_alerts(self) -> bool:
         alerts = await asyncio.to_thread(self._overdue.alerts)
         if alerts is None:
             self._leading.lose()
@@ -404,7 +410,7 @@ class Chaser:
         for _, alert in alerts:
             await asyncio.to_thread(raise_alert, alert, self._on_alert)
         self.alerts += len(alerts)
-        if not await asyncio.to_thread(self._overdue.mark_told, [row_id for row_id, _ in alerts]):
+        if not await asyncio.to_thread(self._overdue.mark_alerted, [row_id for row_id, _ in alerts]):
             self._leading.lose()
         return True
 

@@ -16,7 +16,6 @@ import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from warren.client.closing import ClosedAtEnd
 from warren.client.connection import CALL_TIMEOUT_S
 from warren.client.errors import ClientError
 from warren.client.loop_thread import LoopThread
@@ -24,6 +23,7 @@ from warren.client.recovering import transport as on_loop
 from warren.client.recovering.connection import Observer
 from warren.client.transport import Incoming, Layout, MessageView, Outgoing
 from warren.client.transport import Transport as LoopTransport
+from warren.client.with_blocks import ClosedAtEnd
 
 __all__ = ["Taken", "Transport", "open"]
 

@@ -145,7 +145,7 @@ class Notifier:
     def __init__(self, observer: Observer | None) -> None:
         self._observer = observer
 
-    def tell(self, notice: Notice) -> None:
+    def notify(self, notice: Notice) -> None:
         level, words = _WORDS[type(notice)]
         facts = {field: getattr(notice, field) for field in notice.__dataclass_fields__}
         # the logger reserves `name`
@@ -234,13 +234,13 @@ class RecoveringConnection:
             error = await connection.closed()
             down_at_s = loop.time()
             self.trouble = _connection_error(connection, error)
-            self._notifier.tell(ConnectionDown(self.role, str(connection.address), error))
+            self._notifier.notify(ConnectionDown(self.role, str(connection.address), error))
             self._backoff.succeeded(down_at_s - up_at_s)
             self._part(connection)
             connection = await self._connect_again(connection)
             up_at_s = loop.time()
             self._connection = connection
-            self._notifier.tell(ConnectionUp(self.role, str(connection.address), up_at_s - down_at_s))
+            self._notifier.notify(ConnectionUp(self.role, str(connection.address), up_at_s - down_at_s))
             self._wake()
 
     async def _connect_again(self, lost: Connection) -> Connection:
@@ -266,7 +266,7 @@ class RecoveringConnection:
                     refused_at_s = None
                     self.trouble = error if isinstance(error, CannotConnect) else self.trouble
                 delay_s = self._backoff.next_s()
-                self._notifier.tell(ReconnectFailed(self.role, error, delay_s))
+                self._notifier.notify(ReconnectFailed(self.role, error, delay_s))
             except BaseException:
                 if connection is not None:
                     self._part(connection)
@@ -282,7 +282,7 @@ class RecoveringConnection:
         task.add_done_callback(self._parting.discard)
 
     def _give_up(self, reason: ClientError, failure: ErrorFactory) -> None:
-        self._notifier.tell(GivenUp(self.role, reason))
+        self._notifier.notify(GivenUp(self.role, reason))
         self._fail(failure)
 
     def _fail(self, error: ErrorFactory) -> None:

@@ -18,7 +18,7 @@ is not up yet, or the broker has not noticed the end of a connection with an exc
 not pass: a deleted queue, a revoked permission. The broker uses the same codes for both, so the text decides; it is
 RabbitMQ's, and Warren's is the same.
 
-Not here: settling (`recovering.incoming`), errors of connections (`ConnectionClosed.retriable`).
+Not here: settling (`recovering.delivery_channel`), errors of connections (`ConnectionClosed.retriable`).
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from warren.client.recovering.connection import (
     SubscriptionDown,
     SubscriptionUp,
 )
-from warren.client.recovering.incoming import AmqpIncoming, DeliveryChannel, open_channel
+from warren.client.recovering.delivery_channel import AmqpIncoming, DeliveryChannel, open_channel
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED
 from warren.wire.field_tables import Table
 
@@ -262,7 +262,7 @@ class RecoveringSubscription:
 
     def _go_down(self, error: ClientError) -> None:
         self._consumer = None
-        self._notifier.tell(SubscriptionDown(self._recovering_connection.role, self._request.queue, error))
+        self._notifier.notify(SubscriptionDown(self._recovering_connection.role, self._request.queue, error))
         self._taking_up = asyncio.create_task(self._take_up(error), name=f"warren subscription {self._request.queue}")
 
     async def _take_up(self, error: ClientError) -> None:
@@ -292,7 +292,7 @@ class RecoveringSubscription:
             except (ChannelClosed, ConnectionClosed, CallTimeout) as again:
                 error = again
                 continue
-            self._notifier.tell(SubscriptionUp(self._recovering_connection.role, self._request.queue))
+            self._notifier.notify(SubscriptionUp(self._recovering_connection.role, self._request.queue))
             self._changed.set()
             return
 

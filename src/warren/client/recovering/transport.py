@@ -4,7 +4,7 @@ A broker with a memory or disk alarm stops reading from publishing connections. 
 with the publishes, so consuming has its own.
 
 Not here: connections (`recovering.connection`), publishes and transactions (`recovering.sender`), subscriptions
-(`recovering.subscription`), single fetches (`recovering.incoming`).
+(`recovering.subscription`), single fetches (`recovering.delivery_channel`).
 """
 
 import asyncio
@@ -13,7 +13,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from warren.client.closing import AsyncClosedAtEnd
 from warren.client.connection import CALL_TIMEOUT_S, Connection, Dialer
 from warren.client.errors import CallTimeout, CannotConnect, ChannelClosed, ClientError, ConnectionClosed
 from warren.client.recovering import layouts
@@ -24,10 +23,11 @@ from warren.client.recovering.connection import (
     RecoveringConnection,
     transport_closed,
 )
-from warren.client.recovering.incoming import AmqpIncoming, MessageFetcher
+from warren.client.recovering.delivery_channel import AmqpIncoming, MessageFetcher
 from warren.client.recovering.sender import Sender, TransactionSender
 from warren.client.recovering.subscription import RecoveringSubscription, SubscriptionRequest
 from warren.client.transport import Layout, Outgoing
+from warren.client.with_blocks import AsyncClosedAtEnd
 from warren.wire.field_tables import Table
 
 Result = TypeVar("Result")
@@ -196,7 +196,7 @@ class RecoveringTransport(AsyncClosedAtEnd):
         self, connection: Connection, layout: Layout, recovering_connection: RecoveringConnection
     ) -> None:
         def refused(name: str, error: ChannelClosed) -> None:
-            self._notifier.tell(LayoutRefused(recovering_connection.role, name, error))
+            self._notifier.notify(LayoutRefused(recovering_connection.role, name, error))
 
         await layouts.redeclare_layout(connection, layout, refused)
 

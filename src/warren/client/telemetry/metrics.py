@@ -16,13 +16,13 @@ from warren.client.telemetry.conventions import ERROR_TYPE, OPERATION_NAME, OUTC
 
 def observe(*parts: Measured, meter_provider: MeterProvider | None = None) -> None:
     """Report the measures of these objects as metrics, while the program runs."""
-    told = _OBSERVED.setdefault(meter_provider or _GLOBAL_PROVIDER, {})
+    observed = _OBSERVED.setdefault(meter_provider or _GLOBAL_PROVIDER, {})
     meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
     for measure in (measure for part in parts for measure in part.measures()):
-        if measure.name in told:
-            told[measure.name].append(measure)
+        if measure.name in observed:
+            observed[measure.name].append(measure)
             continue
-        same = told[measure.name] = [measure]
+        same = observed[measure.name] = [measure]
         create = meter.create_observable_counter if measure.kind == "counter" else meter.create_observable_gauge
         create(measure.name, [_reading(same)], measure.unit, measure.says)
 

@@ -69,25 +69,25 @@ class Template:
 
     def submit(self, payload: object, **overrides: Unpack[Overrides]) -> "concurrent.futures.Future[str]":
         """A future with the result of `send`, as soon as the window has room."""
-        told: concurrent.futures.Future[str] = concurrent.futures.Future()
-        self._thread.run(self._submit(payload, overrides, told))
-        return told
+        outcome: concurrent.futures.Future[str] = concurrent.futures.Future()
+        self._thread.run(self._submit(payload, overrides, outcome))
+        return outcome
 
-    async def _submit(self, payload: object, overrides: Overrides, told: "concurrent.futures.Future[str]") -> None:
+    async def _submit(self, payload: object, overrides: Overrides, outcome: "concurrent.futures.Future[str]") -> None:
         decided = await self._inner.submit(payload, **overrides)
-        decided.add_done_callback(lambda future: _tell(told, future))
+        decided.add_done_callback(lambda future: _copy_result(outcome, future))
 
 
-def _tell(told: "concurrent.futures.Future[str]", decided: "asyncio.Future[str]") -> None:
+def _copy_result(outcome: "concurrent.futures.Future[str]", decided: "asyncio.Future[str]") -> None:
     if decided.cancelled():
-        told.cancel()
+        outcome.cancel()
     # a future that its owner cancelled gets no result
-    elif told.set_running_or_notify_cancel():
+    elif outcome.set_running_or_notify_cancel():
         error = decided.exception()
         if error is not None:
-            told.set_exception(error)
+            outcome.set_exception(error)
         else:
-            told.set_result(decided.result())
+            outcome.set_result(decided.result())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Messages that came, made by hand, and what was answered to them."""
+"""Deliveries made by hand, and their acks and nacks."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from warren.wire.properties import Properties
 
 @dataclass(eq=False)
 class HandMade:
-    """An `Incoming` that notes how it is settled."""
+    """An `Incoming` that records its ack or nack."""
 
     body: bytes = b"body"
     properties: Properties = field(default_factory=Properties)

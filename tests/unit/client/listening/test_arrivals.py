@@ -15,7 +15,7 @@ from warren.wire.properties import Properties
 
 
 @in_event_loop
-async def test_only_the_first_settlement_is_told_to_the_broker() -> None:
+async def test_only_the_first_ack_or_nack_is_sent() -> None:
     message = HandMade()
     arrival: Arrival[bytes] = Arrival(message, "orders")
     arrival.ack()
@@ -25,7 +25,7 @@ async def test_only_the_first_settlement_is_told_to_the_broker() -> None:
 
 
 @in_event_loop
-async def test_a_thread_has_the_loop_tell_the_broker() -> None:
+async def test_an_ack_from_a_thread_is_sent_by_the_loop() -> None:
     loop_thread = threading.get_ident()
     seen: list[int] = []
 
@@ -40,7 +40,7 @@ async def test_a_thread_has_the_loop_tell_the_broker() -> None:
 
 
 @in_event_loop
-async def test_what_was_moved_is_known_by_its_origin() -> None:
+async def test_a_moved_message_has_its_origin() -> None:
     message = with_headers(x_origin_exchange="shop", x_origin_key="orders.new", x_retries=2)
     message.exchange, message.routing_key = "", "orders"
     arrival: Incoming = Arrival[bytes](message, "orders")
@@ -50,7 +50,7 @@ async def test_what_was_moved_is_known_by_its_origin() -> None:
 
 
 @in_event_loop
-async def test_properties_that_make_no_sense_are_what_cannot_be_converted() -> None:
+async def test_malformed_properties_raise_cannot_convert() -> None:
     arrival: Arrival[bytes] = Arrival(Unreadable(), "orders")
     with pytest.raises(CannotConvert, match="are invalid"):
         _ = arrival.headers

@@ -1,4 +1,4 @@
-"""Order by key, against a model that knows who may be handled."""
+"""Order by key, against a model that knows which messages may be handled."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -45,7 +45,7 @@ def test_one_that_is_paused_keeps_its_key_and_its_place() -> None:
     assert taken(dispatch) == ["a2"]
 
 
-def test_what_is_cleared_comes_in_order_and_leaves_keys_to_those_at_work() -> None:
+def test_cleared_messages_come_in_order_and_busy_keys_stay_busy() -> None:
     dispatch: Dispatch[str] = Dispatch({"q": 1, "r": 1})
     for source, item in (("q", "a1"), ("r", "b1"), ("q", "a2"), ("r", "c1")):
         dispatch.add(source, item[0], item)
@@ -112,7 +112,7 @@ class AnyOrderOfEvents(RuleBasedStateMachine):
             items[:] = [item for item in items if item in in_hand or item % kept == 0]
 
     @invariant()
-    def nobody_is_forgotten(self) -> None:
+    def no_message_is_forgotten(self) -> None:
         open_count = sum(map(len, self.open.values()))
         assert self.dispatch.waiting == open_count - len(self.at_work) - len(self.paused)
 

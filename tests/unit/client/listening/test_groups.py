@@ -1,4 +1,4 @@
-"""What brokers are told about groups and streams."""
+"""The consume arguments for groups and streams."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_where_order_matters_one_of_the_group_is_active() -> None:
     assert queue.arguments == {"x-single-active-consumer": True}
 
 
-def test_a_reader_of_a_stream_asks_for_what_it_was_told() -> None:
+def test_a_stream_reader_consumes_with_the_arguments_of_its_settings() -> None:
     reading = StreamReading("first", group="billing", member="a", filter=("de", "it"), match_unfiltered=True)
     assert reading.arguments == {
         "x-stream-offset": "first",
@@ -33,6 +33,6 @@ def test_a_reader_of_a_stream_asks_for_what_it_was_told() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"name": "a", "group": "b"}, {"member": "a"}, {"match_unfiltered": True}])
-def test_what_does_not_go_together_is_refused(settings: dict[str, object]) -> None:
+def test_contradictory_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         StreamReading(**settings)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A message that is published again: what it keeps, what it gets, and what would harm it."""
+"""A message that is published again: the properties it keeps, gets and loses."""
 
 import pytest
 from hypothesis import given
@@ -63,7 +63,7 @@ def test_the_count_goes_on_and_the_origin_stays() -> None:
     assert headers_of(moved) == {**ADDED, "x-retries": 2}
 
 
-def test_what_would_harm_a_message_on_its_way_is_left_out() -> None:
+def test_properties_that_would_harm_a_moved_message_are_left_out() -> None:
     harmful = {
         "CC": ["others"],
         "x-warren-publisher": "till",
@@ -83,7 +83,7 @@ def test_what_would_harm_a_message_on_its_way_is_left_out() -> None:
     assert given.headers == harmful
 
 
-def test_a_parked_message_tells_where_it_is_from_and_what_went_wrong() -> None:
+def test_a_parked_message_has_its_origin_and_its_error() -> None:
     parked = retries.parking_message(with_headers(x_retries=2), "orders", 4, FAILURE)
     assert (parked.exchange, parked.routing_key, parked.mandatory) == ("", "orders.parked", True)
     assert headers_of(parked) == {**ADDED, "x-retries": 4, "x-origin-queue": "orders"}
@@ -94,7 +94,7 @@ def test_a_long_error_does_not_outgrow_its_header() -> None:
     assert len(str(headers_of(moved)["x-error"])) == SUMMARY_LENGTH_MAX
 
 
-def test_the_values_of_a_statement_that_failed_are_not_told() -> None:
+def test_the_error_of_a_parked_message_has_no_values_of_its_statement() -> None:
     engine = create_engine("sqlite://")
     with engine.connect() as connection, pytest.raises(OperationalError) as failed:
         connection.execute(text("INSERT INTO nowhere VALUES (:name)"), {"name": "Ada Lovelace"})

@@ -17,7 +17,7 @@ def test_those_that_always_wait_are_picked_by_their_weights() -> None:
     assert Counter(picks) == {"gold": 50, "silver": 20, "bronze": 10}
 
 
-def test_one_that_had_nothing_to_give_has_no_claim_to_what_it_missed() -> None:
+def test_a_queue_that_was_empty_does_not_save_up_its_share() -> None:
     picker = FairPicker({"busy": 1, "quiet": 1})
     for _ in range(100):
         picker.pick(("busy",))

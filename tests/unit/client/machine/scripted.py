@@ -1,4 +1,4 @@
-"""A broker that says what a test tells it to: a client's machine, and the bytes that a broker would send it.
+"""A scripted broker: a client's state machine, and the bytes that a broker would send to it.
 
 Not here: a broker that answers by itself (`tests.support.coupled`).
 """
@@ -73,7 +73,7 @@ class Scripted:
         return events
 
     def octets(self) -> bytes:
-        """What the client has sent since it was asked last."""
+        """The bytes that the client has sent since the last call."""
         return self.machine.take_output()
 
     def heard(self) -> list[ReceivedMethod]:

@@ -193,7 +193,7 @@ HEADER_OF_FOUR = content(b"four")[7:21]
         [(HEADER, HEADER_OF_FOUR), (7, b"four")],
     ],
 )
-def test_content_that_is_not_what_was_announced_ends_the_connection(pieces: list[tuple[int, bytes]]) -> None:
+def test_content_that_differs_from_its_announcement_ends_the_connection(pieces: list[tuple[int, bytes]]) -> None:
     scripted = Scripted.opened()
     scripted.consumer(scripted.channel())
     ended(scripted.send(encode_method(1, BasicDeliver("c", 1)) + frames(*pieces)))
@@ -259,7 +259,7 @@ def test_a_delivery_to_a_closing_channel_is_dropped() -> None:
     assert isinstance(answer, CallAnswered)
 
 
-def test_confirms_are_told_before_the_end_of_their_channel() -> None:
+def test_confirms_are_reported_before_the_end_of_their_channel() -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)
     for _ in range(3):
@@ -271,7 +271,7 @@ def test_confirms_are_told_before_the_end_of_their_channel() -> None:
 
 
 @pytest.mark.parametrize("confirm", [BasicAck(4), BasicAck(0), BasicNack(4, True), BasicAck(-1)])
-def test_a_confirm_of_what_was_never_sent_is_not_understood(confirm: BasicAck) -> None:
+def test_a_confirm_of_an_unsent_publish_is_a_fault(confirm: BasicAck) -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)
     channel.publish(Message(b"x"), "", "q")
@@ -284,7 +284,7 @@ def test_an_unexpected_confirm_is_a_protocol_error() -> None:
     assert "asked for none" in ended(scripted.say(BasicAck(1)))
 
 
-def test_a_message_that_comes_back_is_told_with_its_number() -> None:
+def test_a_returned_message_is_reported_with_its_number() -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)
     properties = Properties(message_id="m")
@@ -302,7 +302,7 @@ def test_a_message_that_comes_back_is_told_with_its_number() -> None:
     assert numbers == [2, 1, 3, 4, 0]
 
 
-def test_what_was_decided_is_not_taken_for_what_comes_back() -> None:
+def test_a_confirmed_publish_is_not_matched_with_a_return() -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)
     channel.publish(Message(b"same"), "x", "k", mandatory=True)
@@ -325,7 +325,7 @@ def test_a_consumer_that_the_broker_cancels_is_answered_unless_it_wants_none() -
     assert "does not exist" in ended(scripted.send(delivery(1)))
 
 
-def test_flow_is_answered_and_told() -> None:
+def test_flow_is_answered_and_reported() -> None:
     scripted = Scripted.opened()
     scripted.channel()
     events = scripted.say(ChannelFlow(False), ChannelFlow(True))

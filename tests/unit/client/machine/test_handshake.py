@@ -126,7 +126,7 @@ def test_an_end_says_how_far_the_handshake_had_come() -> None:
 @pytest.mark.parametrize(
     ("capabilities", "cause"), [({"authentication_failure_close": True}, LOST), ({}, LOGIN_REFUSED)]
 )
-def test_a_hang_up_during_the_login_is_a_refusal_if_the_broker_does_not_tell_them(
+def test_a_hang_up_during_the_login_is_a_refusal_if_the_broker_does_not_report_refusals(
     capabilities: dict[str, object], cause: str
 ) -> None:
     scripted = Scripted()
@@ -135,7 +135,7 @@ def test_a_hang_up_during_the_login_is_a_refusal_if_the_broker_does_not_tell_the
     assert ending(scripted.machine.lose("gone")) == (cause, LOGIN, 0)
 
 
-def test_an_end_is_told_once() -> None:
+def test_an_end_is_reported_once() -> None:
     scripted = Scripted.opened()
     scripted.say(ConnectionClose(320, "CONNECTION_FORCED"), channel=0)
     assert scripted.machine.lose("gone") == []
@@ -188,7 +188,7 @@ def test_a_broker_that_is_silent_for_two_heartbeats_is_gone() -> None:
     assert ending(tick(scripted, 2500)) == (HEARTBEAT_MISSED, OPEN, 0)
 
 
-def test_anything_heard_puts_the_end_off() -> None:
+def test_any_received_bytes_postpone_the_heartbeat_timeout() -> None:
     scripted = Scripted.opened(heartbeat=10)
     for _ in range(8):
         assert tick(scripted, 2500) == []

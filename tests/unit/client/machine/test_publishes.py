@@ -108,7 +108,7 @@ def test_a_bulk_stops_when_it_has_written_enough() -> None:
         Message(b"x", Properties(priority=300)),
     ],
 )
-def test_what_cannot_be_written_is_refused_and_leaves_nothing_behind(message: Message) -> None:
+def test_a_message_that_cannot_be_encoded_is_refused_and_writes_nothing(message: Message) -> None:
     scripted = Scripted.opened()
     channel = scripted.channel(confirms=True)
     with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Which publish it was that came back: by its fingerprint, or by what a broker left of them."""
+"""Matching a returned message with its publish, by fingerprint or by the unconfirmed publishes that are left."""
 
 from warren.client.machine.publishes import MandatoryPublishes, MessageFingerprint
 
@@ -28,7 +28,7 @@ def test_one_whose_properties_were_changed_is_known_by_its_route_and_body_or_by_
     assert len(made) == 1
 
 
-def test_what_is_decided_does_not_come_back() -> None:
+def test_a_confirmed_publish_does_not_match_a_return() -> None:
     made = sent(fingerprint(b"a", b"1"), fingerprint(b"a", b"1"))
     made.decided(1, 1)
     assert (made.came_back(fingerprint(b"a", b"1")), made.came_back(fingerprint(b"a", b"1"))) == (2, 0)

@@ -1,4 +1,4 @@
-"""Rows for tests of what is done with them."""
+"""Outbox rows for tests."""
 
 from warren.client.outbox.publisher import PendingRow
 

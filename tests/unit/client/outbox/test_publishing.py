@@ -1,4 +1,4 @@
-"""What becomes of rows, by what a transport says of them."""
+"""The outcome of rows, by the answer of the transport."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -62,7 +62,7 @@ def verdicts(judged: list[PublishedRow]) -> list[RowVerdict]:
         (LoginRefused("no such user"), UNDECIDED),
     ],
 )
-def test_the_row_is_blamed_for_what_it_is_and_not_for_what_befell_it(
+def test_a_row_fails_for_its_own_error_and_not_for_an_error_of_the_connection(
     answer: ClientError | None, verdict: RowVerdict
 ) -> None:
     transport = ScriptedTransport(lambda message: answer)
@@ -117,7 +117,7 @@ def test_a_message_has_its_id_its_attempt_and_its_key() -> None:
     assert properties.headers == {"table": 4, "x-attempt": 3, "x-key": "account 1"}
 
 
-def test_a_message_says_when_it_was_written_and_what_stands_for_another_when_that_was() -> None:
+def test_x_written_at_is_the_time_of_the_row_unless_its_headers_have_another() -> None:
     written = row(7)._replace(created_at=datetime(2026, 1, 1, 0, 0, 0, 900_000, tzinfo=UTC))
     standing = written._replace(properties='{"headers":{"x-written-at":{"$timestamp":1}}}')
     for each, seconds in ((written, 1_767_225_600), (standing, 1)):

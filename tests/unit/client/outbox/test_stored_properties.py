@@ -29,12 +29,12 @@ values = st.recursive(
 
 
 @given(st.dictionaries(words, values, max_size=4), st.integers(0, 2**64 - 1))
-def test_what_is_read_is_what_was_written(headers: dict[str, object], timestamp: int) -> None:
+def test_properties_are_read_as_they_were_written(headers: dict[str, object], timestamp: int) -> None:
     properties = Properties(headers=headers, content_type="text/plain", delivery_mode=2, timestamp=timestamp)
     assert stored_properties(properties_text(properties)) == properties
 
 
-def test_what_json_has_a_word_for_is_plain_and_the_message_id_is_elsewhere() -> None:
+def test_json_values_are_stored_plain_and_without_the_message_id() -> None:
     text = properties_text(Properties(message_id="a", type="order", headers={"table": 4, "cups": ["tea", b"\x00"]}))
     assert json.loads(text) == {"type": "order", "headers": {"table": 4, "cups": ["tea", {"$bytes": "AA=="}]}}
 
@@ -50,7 +50,7 @@ def test_what_json_has_a_word_for_is_plain_and_the_message_id_is_elsewhere() -> 
         Properties(priority=300),
     ],
 )
-def test_what_amqp_or_text_cannot_carry_is_refused(properties: Properties) -> None:
+def test_properties_that_amqp_or_text_cannot_carry_are_refused(properties: Properties) -> None:
     with pytest.raises(CannotConvert, match="the message's properties cannot be sent: "):
         properties_text(properties)
 

@@ -39,7 +39,7 @@ def test_of_two_that_have_a_name_the_later_counts_and_keeps_the_place() -> None:
     assert merge_layouts(both, more) == both
 
 
-def test_what_is_shared_has_no_exclusive_queue_and_nothing_bound_to_one() -> None:
+def test_the_shared_part_has_no_exclusive_queue_and_no_binding_to_one() -> None:
     common = without_exclusive(ORDERS)
     assert common.exchanges == ORDERS.exchanges
     assert [queue.name for queue in common.queues] == ["orders"]
@@ -67,7 +67,7 @@ def test_a_queue_that_the_broker_deletes_by_itself_goes_with_its_bindings() -> N
     assert left == merge_layouts(ORDERS, Layout(bindings=bindings[1:]))
 
 
-def test_what_was_laid_aside_is_known_again_unless_it_was_declared_anew_or_is_too_long_ago() -> None:
+def test_a_removed_queue_is_remembered_unless_it_was_declared_again_or_is_too_old() -> None:
     aside = UnusedQueues()
     idle = QueueLayout("idle", arguments={"x-expires": 1000})
     layout = merge_layouts(ORDERS, Layout((), (idle,), (BindingLayout("shop", "idle", "#"),)))

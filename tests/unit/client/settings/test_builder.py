@@ -43,14 +43,14 @@ def test_a_builder_stays_as_it_is() -> None:
     assert [queue.name for queue in second.build().layout.queues] == ["one", "two"]
 
 
-def test_settings_do_not_change_with_what_they_were_made_of() -> None:
+def test_settings_do_not_change_with_their_builder() -> None:
     arguments: dict[str, object] = {"x-max-length": 1}
     settings = SettingsBuilder().queue("one", arguments=arguments).build()
     arguments["x-max-length"] = 2
     assert settings.layout.queues[0].arguments == {"x-max-length": 1}
 
 
-def test_what_looks_like_a_variable_is_plain_text() -> None:
+def test_text_that_looks_like_a_variable_is_plain_text() -> None:
     assert SettingsBuilder().template(routing_key="${HOME}").build().template.routing_key == "${HOME}"
 
 
@@ -64,7 +64,7 @@ def test_what_looks_like_a_variable_is_plain_text() -> None:
         (SettingsBuilder().queue("a").queue("a"), "queues[1].name", "is that of another one, too"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_key(builder: SettingsBuilder, key: str, said: str) -> None:
+def test_an_invalid_value_is_refused_with_its_key(builder: SettingsBuilder, key: str, said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         builder.build()
     assert str(refused.value).startswith(f"{key} ")

@@ -135,7 +135,7 @@ def test_both_kinds_of_file_say_the_same(file: str, text: str, tmp_path: Path) -
     assert settings.vhost == "SHOP_VHOST"
 
 
-def test_what_a_password_consists_of_does_not_matter() -> None:
+def test_a_password_may_have_any_characters() -> None:
     target = parse_uri(toml_settings(TOML, ENVIRONMENT, "shop.toml").url)
     assert (target.user, target.password, target.tls) == ("shop", "p@ss/w:%rd", True)
 
@@ -292,7 +292,7 @@ def test_a_file_that_is_none_is_refused(name: str, content: bytes | None, said: 
         ("template.routing_key", ""),
     ],
 )
-def test_a_line_means_what_it_means_in_java(line: str, value: str) -> None:
+def test_a_line_is_read_as_in_java(line: str, value: str) -> None:
     assert properties_settings(line, {}, "shop.properties").template.routing_key == value
 
 

@@ -34,7 +34,7 @@ def test_a_name_is_of_capitals_digits_and_single_underscores(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SHOP", "SHOPVHOST", "SHOP_QUEUE", "VHOST"])
-def test_a_name_ends_with_what_it_is(name: str) -> None:
+def test_a_name_ends_with_its_kind(name: str) -> None:
     assert rules(SettingsBuilder().vhost(name)) == [("ending", name)]
 
 
@@ -70,7 +70,7 @@ def test_names_of_the_broker_and_names_that_are_not_known_have_no_convention() -
     assert rules(builder) == []
 
 
-def test_a_finding_says_what_to_do() -> None:
+def test_a_finding_suggests_a_correction() -> None:
     (finding,) = lint(SHOP.queue("BILLING_QUEUE").build())
     assert str(finding) == "queue BILLING_QUEUE: begin it with SHOP, as SHOP_VHOST does (vhost)"
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_without_opentelemetry_a_sentence_says_what_to_install() -> None:
+def test_without_opentelemetry_an_error_names_the_package_to_install() -> None:
     program = "import sys; sys.modules['opentelemetry'] = None; import warren.client.telemetry.traces"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 1

@@ -1,4 +1,4 @@
-"""From a payload to a message: what is fixed, what a call says otherwise, and what AMQP could not carry."""
+"""From a payload to a message: defaults, overrides of a call, and values that AMQP cannot carry."""
 
 import uuid
 
@@ -95,7 +95,7 @@ def test_bytes_are_encoded_as_the_caller_says() -> None:
     ],
     ids=["set", "number", "long name", "long id", "key", "priority"],
 )
-def test_what_amqp_has_no_form_for_is_refused(overrides: Overrides) -> None:
+def test_values_that_amqp_cannot_carry_are_refused(overrides: Overrides) -> None:
     with pytest.raises(CannotConvert, match="the properties of the message cannot be written"):
         prepare_message({}, STANDING, overrides)
 

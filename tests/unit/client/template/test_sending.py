@@ -58,7 +58,7 @@ def test_a_payload_that_does_not_serialise_is_refused_and_nothing_is_sent() -> N
     sending(body)
 
 
-def test_what_no_queue_wants_comes_back_unless_it_is_not_mandatory() -> None:
+def test_an_unroutable_message_is_returned_if_it_is_mandatory() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         template = Template(transport, routing_key="nowhere")
         with pytest.raises(PublishFailed, match="NO_ROUTE") as failed:
@@ -108,7 +108,7 @@ def test_a_batch_keeps_its_order_and_gives_every_message_an_id() -> None:
     sending(body)
 
 
-def test_mistakes_of_the_program_are_told_before_anything_is_sent() -> None:
+def test_errors_of_the_program_are_raised_before_anything_is_sent() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         template = Template(transport, routing_key=QUEUE)
         with pytest.raises(ValueError, match="have an id each"):
@@ -131,7 +131,7 @@ def test_one_way_returns_without_a_confirm() -> None:
     sending(body)
 
 
-def test_a_broker_that_does_not_answer_in_time_is_told() -> None:
+def test_a_missing_confirm_raises_after_the_timeout() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         broker.faults.block()
         with pytest.raises(CallTimeout):
@@ -157,7 +157,7 @@ def test_no_more_than_the_window_is_undecided() -> None:
     sending(body)
 
 
-def test_each_future_tells_what_became_of_its_own_message() -> None:
+def test_each_future_has_the_outcome_of_its_message() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         template = Template(transport, routing_key=QUEUE, window=8)
         futures = [
@@ -197,7 +197,7 @@ def test_a_future_that_was_given_up_costs_no_room() -> None:
     sending(body)
 
 
-def test_a_transport_that_was_closed_is_told_by_every_future() -> None:
+def test_every_future_fails_when_the_transport_is_closed() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         template = Template(transport, routing_key=QUEUE, window=2)
         await transport.close()
@@ -208,7 +208,7 @@ def test_a_transport_that_was_closed_is_told_by_every_future() -> None:
     sending(body)
 
 
-def test_to_drain_what_has_nothing_returns_at_once() -> None:
+def test_draining_without_messages_returns_at_once() -> None:
     async def body(broker: MemoryBroker, transport: MemoryTransport) -> None:
         await Template(transport).drain()
 

@@ -1,4 +1,4 @@
-"""Each fault on demand, and what a program sees of it."""
+"""Faults on demand, and their effect on a program."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ async def test_a_connection_is_lost_after_some_publishes_with_unknown_outcome() 
 
 
 @in_event_loop
-async def test_what_was_in_hand_when_the_connection_was_lost_comes_again_and_its_ack_means_nothing() -> None:
+async def test_an_unacked_message_of_a_lost_connection_is_redelivered_and_its_ack_is_ignored() -> None:
     broker, transport = await opened()
     await transport.publish(to("orders", b"1", b"2"))
     subscription = await transport.subscribe("orders", prefetch=1)
@@ -72,7 +72,7 @@ async def test_an_exclusive_queue_is_there_again_after_the_connection_was_lost_a
 
 
 @in_event_loop
-async def test_what_cannot_be_declared_again_does_not_keep_the_rest_from_being_there() -> None:
+async def test_an_object_that_cannot_be_declared_again_does_not_stop_the_others() -> None:
     broker, transport = await opened()
     mine, shared = QueueLayout("mine", exclusive=True), QueueLayout("shared", auto_delete=True)
     await transport.declare(Layout(queues=(mine, shared)))

@@ -1,6 +1,6 @@
-"""What only a broker in memory has: time in the test's hands, a look inside, and no threads to wait for.
+"""Properties of the broker in memory alone: a clock set by the test, a look inside, and no threads.
 
-What it has in common with real brokers is in tests/client/test_transports.py.
+Properties shared with real brokers are in tests/client/test_transports.py.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def test_time_passes_only_when_the_test_says_so() -> None:
 
 
 @in_event_loop
-async def test_what_is_due_one_after_another_happens_in_its_order_when_time_is_advanced_at_once() -> None:
+async def test_timers_fire_in_order_when_time_is_advanced_at_once() -> None:
     broker = standing_broker()
     transport = broker.transport()
     await transport.declare(with_queue("grave"))
@@ -107,7 +107,7 @@ async def test_an_unacked_message_does_not_expire() -> None:
     [{"x-queue-type": "stream"}, {"x-max-priority": 5}, {"x-message-ttl": -1}, {"x-overflow": "burst"}, {"x-typo": 1}],
 )
 @in_event_loop
-async def test_what_memory_does_not_know_is_refused(arguments: Table) -> None:
+async def test_unsupported_arguments_are_refused(arguments: Table) -> None:
     with pytest.raises(ChannelClosed) as refused:
         await MemoryBroker().transport().declare(with_queue("orders", arguments))
     assert refused.value.code == 540
@@ -131,7 +131,7 @@ async def test_arguments_about_how_a_queue_is_kept_are_taken() -> None:
     ],
 )
 @in_event_loop
-async def test_what_a_broker_forbids_is_forbidden(layout: Layout, code: int) -> None:
+async def test_layouts_that_a_broker_forbids_are_refused(layout: Layout, code: int) -> None:
     with pytest.raises(ChannelClosed) as refused:
         await MemoryBroker().transport().declare(layout)
     assert refused.value.code == code
@@ -145,7 +145,7 @@ async def test_an_exchange_of_an_unknown_type_ends_the_connection() -> None:
 
 
 @in_event_loop
-async def test_an_expiration_that_is_no_number_is_told() -> None:
+async def test_an_expiration_that_is_no_number_is_refused() -> None:
     transport = MemoryBroker().transport()
     await transport.declare(with_queue("orders"))
     [failed] = await transport.publish(to("orders", b"tea", expiration="soon"))

@@ -87,7 +87,7 @@ class DeliveryChannel:
         try:
             delivery = await asyncio.shield(asking)
         except asyncio.CancelledError:
-            asking.add_done_callback(self._nobody_takes)
+            asking.add_done_callback(self._requeue_untaken)
             raise
         except Exception as error:
             self._answered(error)
@@ -103,7 +103,7 @@ class DeliveryChannel:
         finally:
             self._answered()
 
-    def _nobody_takes(self, asking: asyncio.Task[Delivery | None]) -> None:
+    def _requeue_untaken(self, asking: asyncio.Task[Delivery | None]) -> None:
         error = None if asking.cancelled() else asking.exception()
         if error is None and not asking.cancelled() and (delivery := asking.result()) is not None:
             self.give_back([delivery])

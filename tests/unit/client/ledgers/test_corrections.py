@@ -1,4 +1,4 @@
-"""What is done about a finding, by what the outbox has under its business id."""
+"""The correction of a finding, by the outbox row with its business id."""
 
 from datetime import UTC, datetime
 
@@ -34,29 +34,29 @@ def finding(wanted: tuple[CorrectionAction, bool], routing_key: str = "correctio
         ("refused", CorrectionStep.OUTDATED),
     ],
 )
-def test_what_is_missing_is_sent_again_unless_it_is_on_its_way_or_taken_back(status: str, step: CorrectionStep) -> None:
+def test_a_missing_message_is_sent_again_unless_it_is_in_flight_or_reversed(status: str, step: CorrectionStep) -> None:
     assert decide_correction(finding(MISSING), OutboxRecord(status)) is step
     assert decide_correction(finding(MISSING), OutboxRecord(status, "failed")) is CorrectionStep.OUTDATED
 
 
 @pytest.mark.parametrize("status", ["pending", "sent", "done", "failed", "confirming"])
-def test_what_the_outbox_counts_is_never_taken_back(status: str) -> None:
+def test_a_message_that_the_outbox_counts_is_never_reversed(status: str) -> None:
     assert decide_correction(finding(UNEXPECTED), OutboxRecord(status)) is CorrectionStep.OUTDATED
 
 
 @pytest.mark.parametrize("status", ["reversing", "reversed", "refused", "failed"])
-def test_what_is_to_be_taken_back_is(status: str) -> None:
+def test_a_message_to_be_reversed_is_reversed(status: str) -> None:
     for reversal in ("sent", "done", "failed", "refused"):
         assert decide_correction(finding(UNEXPECTED), OutboxRecord(status, reversal)) is CorrectionStep.REVERSED
     assert decide_correction(finding(UNEXPECTED), OutboxRecord(status, "pending")) is CorrectionStep.ON_ITS_WAY
 
 
-def test_what_was_refused_and_is_there_all_the_same_is_taken_back() -> None:
+def test_a_refused_message_that_arrived_all_the_same_is_reversed() -> None:
     assert decide_correction(finding(UNEXPECTED), OutboxRecord("refused")) is CorrectionStep.REVERSED
 
 
 @pytest.mark.parametrize("wanted", [MISSING, UNEXPECTED, ("correct", False), ("reverse", False)])
-def test_what_the_outbox_has_not_is_a_message_more_if_it_has_somewhere_to_go(
+def test_a_finding_without_an_outbox_row_becomes_a_message_if_it_has_a_destination(
     wanted: tuple[CorrectionAction, bool],
 ) -> None:
     assert decide_correction(finding(wanted), None) is CorrectionStep.ADDED
@@ -65,7 +65,7 @@ def test_what_the_outbox_has_not_is_a_message_more_if_it_has_somewhere_to_go(
 
 @pytest.mark.parametrize("status", ["sent", "done", "reversed"])
 @pytest.mark.parametrize("wanted", [("correct", False), ("reverse", False)])
-def test_a_part_of_what_there_is_is_corrected_by_a_message_whatever_the_row_says(
+def test_a_partial_difference_is_corrected_by_a_message_with_any_outbox_row(
     wanted: tuple[CorrectionAction, bool], status: str
 ) -> None:
     assert decide_correction(finding(wanted), OutboxRecord(status)) is CorrectionStep.ADDED

@@ -1,4 +1,4 @@
-"""What a broker refuses for the moment, and what for good: in the words of both brokers."""
+"""Temporary and final refusals, in the words of both brokers."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from warren.client.recovering.subscription import is_transient
         (406, "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out", ""),
     ],
 )
-def test_what_may_pass_is_asked_for_again(code: int, text: str, method: str) -> None:
+def test_a_temporary_refusal_is_retried(code: int, text: str, method: str) -> None:
     assert is_transient(ChannelClosed("closed", code, text, method))
 
 

@@ -67,7 +67,7 @@ def test_without_parking_it_is_rejected() -> None:
 
 
 @in_event_loop
-async def test_a_stream_is_never_told_to_take_anything_back() -> None:
+async def test_deliveries_of_a_stream_are_never_requeued() -> None:
     broker = MemoryBroker()
     broker.faults.refuse(1)
     message = HandMade(b"soup")
@@ -89,7 +89,7 @@ async def test_a_stream_is_never_told_to_take_anything_back() -> None:
 
 
 @pytest.mark.parametrize("fault", ["refused", "blocked"])
-def test_what_cannot_be_put_behind_the_others_waits_in_hand_with_its_tries_counted(
+def test_a_failed_message_that_cannot_be_requeued_at_the_end_is_retried_in_place_with_a_count(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = MemoryBroker()
@@ -162,7 +162,7 @@ def test_a_failure_among_few_messages_does_not_make_an_outage() -> None:
         assert not recent_outcomes.goes_well
 
 
-def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() -> None:
+def test_a_message_acked_by_its_handler_is_not_nacked_when_the_handler_fails() -> None:
     message = HandMade(b"soup")
 
     async def settle_and_fail(arrival: Arrival[bytes]) -> None:
@@ -173,7 +173,7 @@ def test_what_was_settled_by_its_handler_is_not_settled_again_when_that_fails() 
     assert message.answers == ["reject"]
 
 
-def test_the_log_tells_where_a_handler_failed_and_no_values(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_the_traceback_of_a_failed_handler_and_no_values(caplog: pytest.LogCaptureFixture) -> None:
     def insert(arrival: Arrival[bytes]) -> None:
         with create_engine("sqlite://").connect() as connection:
             connection.execute(text("INSERT INTO nowhere VALUES (:name)"), {"name": arrival.body.decode()})

@@ -59,7 +59,7 @@ def test_messages_with_keys_of_their_own_stay_in_one_part() -> None:
     assert part.bulk.messages[0] is messages[0].message
 
 
-def test_what_was_undecided_waits_again_and_what_was_decided_does_not() -> None:
+def test_unconfirmed_messages_are_pending_again_and_confirmed_ones_are_not() -> None:
     call = call_of("a", "a", "a", "b", "b")
     first, second = write(call), write(call, sent=1, first_no=4)
     first.bulk.decide(ConfirmRange(2, 2, False), {})
@@ -68,12 +68,12 @@ def test_what_was_undecided_waits_again_and_what_was_decided_does_not() -> None:
     assert call.left == 4
     again = write(call)
     assert list(again.places) == [0, 2]
-    # what an ended channel says afterwards is of no interest
+    # later confirms of an ended channel are ignored
     call.decided(second)
     assert call.left == 4
 
 
-def test_what_is_sent_for_the_second_time_is_known_as_such() -> None:
+def test_a_message_sent_again_is_counted_as_resent() -> None:
     call = call_of("a", "a", "a")
     write(call, sent=1)
     call.take_back()
@@ -107,7 +107,7 @@ def test_an_unwritten_message_never_succeeds_however_the_writing_ended() -> None
     assert [str(each) for each in call.outcomes] == ["None", "not written", "not written"]
 
 
-def test_a_part_ends_before_what_is_no_message() -> None:
+def test_a_part_ends_before_an_item_that_is_no_message() -> None:
     text: Any = "text"
     messages = [Outgoing(Message(b"0"), "a"), Outgoing(text, "a", "k"), text]
     call = asyncio.run(made(messages))

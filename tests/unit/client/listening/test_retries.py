@@ -1,4 +1,4 @@
-"""What becomes of failures, and the queues that this needs."""
+"""Retries of failed messages, and the queues for them."""
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ def test_without_delays_a_message_is_back_at_once() -> None:
 
 
 @given(st.floats(0, 30))
-def test_unless_told_otherwise_a_database_may_be_away_for_half_a_minute(first_try_s: float) -> None:
+def test_by_default_a_database_may_be_away_for_half_a_minute(first_try_s: float) -> None:
     tried_at_s = [first_try_s]
     while isinstance(verdict := DEFAULT_RETRIES.after(OSError("no database"), len(tried_at_s) - 1), RetryAfter):
         tried_at_s.append(tried_at_s[-1] + verdict.delay_s)
@@ -45,7 +45,7 @@ def test_delays_are_used_one_after_the_other_and_the_last_one_for_the_rest() -> 
     assert verdicts == [RetryAfter(1, 1), RetryAfter(2, 10), RetryAfter(2, 10), RetryAfter(2, 10), Park()]
 
 
-def test_without_a_parking_queue_what_fails_for_good_is_rejected() -> None:
+def test_without_a_parking_queue_a_message_that_failed_finally_is_rejected() -> None:
     retries = Retries(tries=1, parking=False)
     assert retries.after(ValueError(), 0) == Reject()
     assert retries.after(CannotConvert("no JSON"), 0) == Reject()
@@ -74,7 +74,7 @@ def test_the_delayed_exchange_is_bound_to_the_queue() -> None:
     assert layout == Layout((exchange,), (), (BindingLayout("orders.delayed", "orders", "orders"),))
 
 
-def test_what_the_delayed_exchange_cannot_bring_back_is_parked() -> None:
+def test_a_message_that_the_delayed_exchange_cannot_return_is_parked() -> None:
     arguments: Table = {"x-delayed-type": "direct", "alternate-exchange": "orders.undelivered"}
     catching = ExchangeLayout("orders.undelivered", "fanout")
     delayed = ExchangeLayout("orders.delayed", "x-delayed-message", arguments=arguments)

@@ -1,4 +1,4 @@
-"""Errors as logs tell them: where they came from, and nothing that a customer would not want to read there."""
+"""Errors in logs: their tracebacks, without values of customers."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_sentence_is_the_type_and_the_first_line() -> None:
     assert error_summary(ValueError("no stock\nDETAIL: Key (name)=(Ada)")) == "ValueError: no stock"
 
 
-def test_what_led_to_an_error_is_told_without_its_values_too() -> None:
+def test_the_causes_of_an_error_are_logged_without_values() -> None:
     def fail() -> None:
         try:
             raise KeyError("Ada\nLovelace")
@@ -23,7 +23,7 @@ def test_what_led_to_an_error_is_told_without_its_values_too() -> None:
             try:
                 raise OSError("first\nsecond line") from missing
             except OSError:
-                raise ValueError("third\nfourth line")  # noqa: B904  # so that it is told as a context
+                raise ValueError("third\nfourth line")  # noqa: B904  # so that it is a context
 
     with pytest.raises(ValueError, match="third") as failed:
         fail()
@@ -35,13 +35,13 @@ def test_what_led_to_an_error_is_told_without_its_values_too() -> None:
     assert "fourth" not in told.replace('raise ValueError("third\\nfourth line")', "")
 
 
-def test_errors_that_are_each_others_cause_are_told_once() -> None:
+def test_errors_that_are_each_others_cause_are_logged_once() -> None:
     one, other = raised(ValueError("one")), raised(OSError("other"))
     one.__cause__, other.__cause__ = other, one
     assert error_trace(one).count("Traceback") == 2
 
 
-def test_all_of_a_group_are_told_by_their_first_lines() -> None:
+def test_all_errors_of_a_group_are_logged_with_their_first_lines() -> None:
     group = raised(ExceptionGroup("two of them", [ValueError("one\nsecret"), OSError("other\nsecret")]))
     told = error_trace(group)
     assert "ExceptionGroup: two of them (2 sub-exceptions)" in told

@@ -36,7 +36,7 @@ def test_a_reversal_is_sent_as_often_as_is_allowed_the_first_time_included() -> 
         (reversal(status="refused"), OverdueStep.FAIL),
     ],
 )
-def test_what_is_refused_is_not_sent_again(row: AwaitedRow, step: OverdueStep) -> None:
+def test_a_refused_message_is_not_sent_again(row: AwaitedRow, step: OverdueStep) -> None:
     assert next_overdue_step(row, SETTINGS) is step
 
 
