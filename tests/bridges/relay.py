@@ -38,9 +38,9 @@ class Relay(Bridge):
         return {"kind": "relay", "name": self.name}
 
     async def live(self, life: BridgeRun) -> None:
-        source = await connect_first(life.host, [self.source_url], "/", self.name)
+        source = await connect_first(life.host, [self.source_url], "/", self.name, "")
         async with source.connection:
-            destination = await connect_first(life.host, [self.destination_url], "/", self.name)
+            destination = await connect_first(life.host, [self.destination_url], "/", self.name, "")
             async with destination.connection:
                 life.is_up(source=source.uri, destination=destination.uri)
                 await transfer(source.connection, self.source, destination.connection, self._rewrite, self.terms, life)

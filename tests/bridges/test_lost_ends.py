@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import pytest
 
@@ -18,6 +19,8 @@ from warren.bridges.transfer_options import TransferOptions
 from warren.client import ConnectionLost, connect
 from warren.client.testing import FaultProxy
 
+MEBIBYTES: Final = 48
+
 
 @dataclass
 class RunningTransfer:
@@ -31,7 +34,7 @@ class RunningTransfer:
     queues: QueuePair
 
     async def publish_without_confirms(self, count: int) -> None:
-        """Returns when the messages have been sent to the destination, whose answers are held back."""
+        """Returns when the messages have been sent to the destination; its answers are held back."""
         self.far.stall("to_client")
         await fill(self.queues.filling, self.queues.source, count)
         await until(lambda: self.life.stats.published >= count, pause_s=0.001)
@@ -52,13 +55,15 @@ async def running_transfer(near: NodeProcess, far: NodeProcess, unique: Unique) 
             transfer(taken, queues.source, given, rewrite, TransferOptions(), life)
         )
         await queues.until_consumed()
-        yield RunningTransfer(host, life, carrying, near_proxy, far_proxy, queues)
-        carrying.cancel()
-        near_proxy.cut()
-        far_proxy.cut()
-        await asyncio.gather(carrying, return_exceptions=True)
-        await taken.close()
-        await given.close()
+        try:
+            yield RunningTransfer(host, life, carrying, near_proxy, far_proxy, queues)
+        finally:
+            carrying.cancel()
+            near_proxy.cut()
+            far_proxy.cut()
+            await asyncio.gather(carrying, return_exceptions=True)
+            await taken.close()
+            await given.close()
 
 
 @in_event_loop
@@ -99,15 +104,16 @@ async def test_a_transfer_does_not_publish_messages_that_a_lost_source_will_deli
 ) -> None:
     async with running_transfer(near, far, unique) as way:
         way.far.stall("to_broker")
-        # more than the socket takes
+        # more than the socket to the destination takes, and less than the source's connection reads ahead: a client
+        # that does not read notices a cut only by its next heartbeat
         body = bytes(1 << 20)
-        for _ in range(200):
+        for _ in range(MEBIBYTES):
             await way.queues.filling.send(body, routing_key=way.queues.source)
         await way.queues.filling.wait_for_confirms()
         await until(lambda: way.life.stats.published >= 1, pause_s=0.001)
         way.near.cut()
-        # the destination takes no more, and the transfer does not read from the source
+        # the destination accepts no more, and the transfer does not read from the source
         with pytest.raises(ConnectionLost):
             async with asyncio.timeout(10):
                 await way.carrying
-        assert way.life.stats.published < 200
+        assert way.life.stats.published < MEBIBYTES

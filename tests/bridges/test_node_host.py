@@ -11,7 +11,7 @@ from tests.support.deadlines import in_event_loop
 from warren.bridges.admin import bridge_components
 from warren.bridges.transfer import transfer
 from warren.bridges.transfer_options import TransferOptions
-from warren.broker.commands.requests import SetParameter, SetPolicy
+from warren.broker.commands.requests import PutUser, SetParameter, SetPermission, SetPolicy
 from warren.broker.model.events import StopRequested
 from warren.broker.policies.policies import Policy
 from warren.broker.sessions.firehose import connection_name
@@ -44,6 +44,8 @@ async def test_a_user_that_a_uri_names_has_that_users_permissions() -> None:
         await channel.declare_queue("q")
         with pytest.raises(ChannelClosed, match="user_id property set to 'another-user'"):
             await channel.publish(Message(b"", Properties(user_id="another-user")), routing_key="q")
+        with pytest.raises(ChannelClosed, match="access to queue 'secret' in vhost '/' refused for user 'hare'"):
+            await (await connection.channel()).get("secret")
     with pytest.raises(LoginRefused):
         await node.host.connect_here("/", "", "unknown-user")
     with pytest.raises(ConnectionClosed, match="vhost missing not found"):

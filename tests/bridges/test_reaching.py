@@ -13,9 +13,9 @@ def test_of_two_uris_that_differ_in_their_login_alone_the_one_that_led_there_is_
 
     async def scenario() -> ReachedBroker:
         host = LoneHost()
-        reached = await connect_first(host, [wrong, right], "/", "test")
+        reached = await connect_first(host, [wrong, right], "/", "test", "")
         # a bridge that connects once more does it in the same way
-        async with reached.connection, await connect_uri(host, reached.whole_uri, "/", "test"):
+        async with reached.connection, await connect_uri(host, reached.whole_uri, "/", "test", ""):
             return reached
 
     reached = run(scenario())

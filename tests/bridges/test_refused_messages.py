@@ -41,7 +41,7 @@ class Poisoning(Relay):
 
 @dataclass(frozen=True)
 class Stubborn(Relay):
-    """Is refused in each of its lives, of which there are a few."""
+    """Runs the bridge several times; the message is refused each time."""
 
     async def live(self, life: BridgeRun) -> None:
         life.stats.refused += 1

@@ -93,7 +93,7 @@ def test_a_refused_one_goes_back_after_a_pause_that_grows_and_is_not_acked_by_a_
     assert [round(wait / PAUSE_S) for wait, _ in scene.later] == [1, 1, 2]
 
 
-def test_one_that_came_back_is_refused_although_it_is_confirmed() -> None:
+def test_a_returned_message_is_requeued_although_it_is_confirmed() -> None:
     scene = Scene()
     scene.publish(1, 2, 3, mandatory=True)
     header = encode_header_payload(Properties(), 1)
@@ -114,7 +114,7 @@ def test_in_doubt_are_unconfirmed_messages_and_those_whose_ack_may_be_lost() -> 
     scene.confirm(6, 6)
     assert message_ids(each.header_payload for each in scene.settling.undecided()) == ["m5"]
     # the sixth was delivered, so the source has received the acks of the first three
-    assert message_ids(scene.late.unheard()) == ["m4", "m6"]
+    assert message_ids(scene.late.possibly_lost()) == ["m4", "m6"]
 
 
 def test_an_old_delivery_that_was_acked_late_is_in_doubt_as_any_other() -> None:
@@ -124,10 +124,10 @@ def test_an_old_delivery_that_was_acked_late_is_in_doubt_as_any_other() -> None:
         scene.confirm(tag, tag)
         scene.publish(tag + 9)
     scene.confirm(1, 1)
-    assert message_ids(scene.late.unheard())[-1] == "m1"
-    # the source sends ten more only if it has heard of ten more, the last of which is that one
+    assert message_ids(scene.late.possibly_lost())[-1] == "m1"
+    # the source sends ten more only if it has received acks of ten more; that one is the last
     scene.publish(*range(109, 119))
-    assert scene.late.unheard() == []
+    assert scene.late.possibly_lost() == []
 
 
 def test_a_requeued_message_counts_as_settled() -> None:
@@ -137,8 +137,8 @@ def test_a_requeued_message_counts_as_settled() -> None:
     scene.later[0][1]()
     scene.confirm(2, 2)
     scene.publish(3)
-    # the source has heard that the first goes back, and may not know of the second
-    assert message_ids(scene.late.unheard()) == ["m2"]
+    # the source has received the first requeue, and may not have received the second
+    assert message_ids(scene.late.possibly_lost()) == ["m2"]
 
 
 def test_a_source_that_answers_has_heard_everything_and_a_second_consumer_has_a_prefetch_of_its_own() -> None:
@@ -149,12 +149,12 @@ def test_a_source_that_answers_has_heard_everything_and_a_second_consumer_has_a_
     scene.confirm(2, 2)
     scene.late.answered(asked_at)
     # the ack of the second was sent after the question
-    assert message_ids(scene.late.unheard()) == ["m2"]
+    assert message_ids(scene.late.possibly_lost()) == ["m2"]
     # and may not know yet: one of before and two for the second consumer
     scene.publish(3, 4)
-    assert message_ids(scene.late.unheard()) == ["m2"]
+    assert message_ids(scene.late.possibly_lost()) == ["m2"]
     scene.publish(5)
-    assert scene.late.unheard() == []
+    assert scene.late.possibly_lost() == []
 
 
 def test_every_message_in_doubt_is_named_even_if_they_are_many() -> None:

@@ -1,4 +1,4 @@
-"""Each bridge runs once, on the node that it belongs to, as long as it is defined, and as its definition says."""
+"""Each bridge runs once, on its node, as long as it is defined, and as its definition says."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from warren.client import UriError
 
 @dataclass
 class Diary:
-    """The lives of bridges, in order."""
+    """The starts and ends of bridges, in order."""
 
     lines: list[str] = field(default_factory=list)
     running: int = 0
@@ -30,7 +30,7 @@ class Diary:
 
 @dataclass(frozen=True)
 class Written(Bridge):
-    """Writes down when it runs; `then` is how it ends by itself."""
+    """Records its start and end; `then` is how it ends by itself."""
 
     name: str
     diary: Diary = field(compare=False)
@@ -95,7 +95,7 @@ class Stage:
     def __init__(self, *bridges: Bridge) -> None:
         self.host, self.kind = LoneHost(), WantedBridges(*bridges)
         self.supervisor = BridgeSupervisor(self.host, [self.kind])
-        self.supervisor.start()
+        self.supervisor.start(lambda work: asyncio.create_task(work()))
 
     async def want(self, *bridges: Bridge) -> None:
         self.kind.bridges = list(bridges)
@@ -257,7 +257,7 @@ async def test_a_bridge_that_is_restarted_several_times_at_once_runs_once_and_ca
     diary.may_end.clear()
     restarts = [asyncio.ensure_future(stage.supervisor.restart("a")) for _ in range(5)]
     await asyncio.sleep(0)
-    # one caller goes away: the bridge begins anew all the same
+    # one caller is cancelled: the bridge restarts all the same
     restarts[0].cancel()
     diary.may_end.set()
     assert await asyncio.gather(*restarts[1:]) == [True] * 4

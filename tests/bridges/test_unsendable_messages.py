@@ -78,7 +78,7 @@ async def stopped_by(
 
 
 @pytest.mark.parametrize("mode", ["on-confirm", "on-publish"])
-def test_one_whose_properties_fit_no_frame_of_the_destination_is_named_and_stays(
+def test_a_message_with_properties_too_large_for_a_frame_is_named_and_stays(
     near: NodeProcess, far: NodeProcess, unique: Unique, mode: AckMode
 ) -> None:
     sentence = run(stopped_by(near, far, unique, LONG, to_queue, mode))
@@ -87,7 +87,7 @@ def test_one_whose_properties_fit_no_frame_of_the_destination_is_named_and_stays
     assert "it stays at the source, in front of all others" in sentence
 
 
-def test_one_whose_headers_nest_too_deep_for_what_is_added_is_named_and_stays(
+def test_a_message_with_too_deeply_nested_headers_is_named_and_stays(
     near: NodeProcess, far: NodeProcess, unique: Unique
 ) -> None:
     sentence = run(stopped_by(near, far, unique, deep(), telling_the_way, "on-confirm"))
@@ -95,7 +95,9 @@ def test_one_whose_headers_nest_too_deep_for_what_is_added_is_named_and_stays(
     assert f"nests at most {DEPTH_MAX} deep" in sentence
 
 
-def test_without_acks_it_is_lost_alone_and_that_is_told(near: NodeProcess, far: NodeProcess, unique: Unique) -> None:
+def test_without_acks_only_the_unsendable_message_is_lost_and_logged(
+    near: NodeProcess, far: NodeProcess, unique: Unique
+) -> None:
     source, goal = unique("source"), unique("destination")
     host = LoneHost()
 

@@ -2,7 +2,7 @@
 
 It leads a process group, in which its Java is; Python processes that Java started end when they find it gone.
 
-Not here: when it is killed, and what must hold then (`kills`).
+Not here: the kills and the claims (`kills`).
 """
 
 import os
@@ -47,16 +47,16 @@ class Command:
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """All of it, and wait until it is gone."""
+        """Kill the process group, and wait until it is gone."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Ask it to end in good order: the command alone, as its Java has to stay for that."""
+        """Send SIGTERM to the command alone; its Java has to keep running meanwhile."""
         self._process.send_signal(signal.SIGTERM)
 
     def finish(self, *exit_codes: int) -> None:
-        """It must end, with one of these codes; 0 if there are none."""
+        """Wait until it has ended with one of these exit codes; 0 by default."""
         try:
             code = self._process.wait(RUN_S)
         except subprocess.TimeoutExpired:

@@ -1,11 +1,11 @@
-"""Every job as a command line on inputs that are always the same, and everything it leaves, as text.
+"""Every job as a command line with fixed inputs, and its complete output as text.
 
     job = Jobs(folder, spark, node, url, broker).report()
     Command(log, *job.arguments(place)).finish(job.exit_code)
     job.left(place)                 # the same list of lines after every run
 
-What is left is the rows of tables, sorted, the bytes of pages, and for jobs that publish the messages in the broker,
-which are taken out by that. Names of data folders and of publishers are made up by each run, and are not in it.
+The output is the sorted rows of tables, the bytes of pages, and for jobs that publish the messages in the broker, which
+are consumed. Names of data folders and of publishers differ from run to run, and are left out.
 
 Not here: running them (`command_process`).
 """
@@ -55,12 +55,12 @@ class Job:
     left: Callable[[Path], list[str]]
     exit_code: int = 0
     tells_once: bool = False
-    """Whether it ends with 0 when there is nothing to tell that a run before has not told."""
+    """Whether it exits with 0 when an earlier run has already reported everything."""
     arrived: Callable[[], int] = lambda: 0
 
 
 class Jobs:
-    """Inputs are made when a job is asked for that needs them."""
+    """Inputs are made when the first job needs them."""
 
     def __init__(
         self, folder: Path, spark: SparkSession, node: NodeProcess, url: str, broker: blocking.Channel
@@ -72,7 +72,7 @@ class Jobs:
         self._broker = broker
 
     def trace(self) -> Job:
-        """Of files, with a line that is torn, and of the Firehose of a node."""
+        """A trace of files, with a torn line, and of the Firehose of a node."""
         traces, stream = self._traces(), self._copies()
         of_stream = ["--stream", stream, "--url", self._url]
         return Job(
@@ -84,7 +84,7 @@ class Jobs:
         )
 
     def trace_on_and_on(self, once: Job) -> Job:
-        """The same, and more as it comes; of files of its own, which grow by `more_is_traced`."""
+        """The same, continuously; with files of its own, which grow by `more_is_traced`."""
         traces = self._folder / "growing"
         traces.mkdir(exist_ok=True)
         (traces / "orders.log").touch()
@@ -96,7 +96,7 @@ class Jobs:
         return replace(once, name="trace on and on", arguments=lambda place: [*arguments(place), *on_and_on])
 
     def more_is_traced(self, part: float) -> None:
-        """The growing file has this part of what the other one has, cut off wherever that is."""
+        """Give the growing file this share of the other file's bytes, cut at any byte."""
         whole = (self._traces() / "orders.log").read_bytes()
         with (self._folder / "growing" / "orders.log").open("r+b") as grown:
             grown.seek(0, os.SEEK_END)
@@ -281,7 +281,7 @@ def _outbox(file: Path) -> str:
 
 
 def _rows_of(file: Path) -> list[str]:
-    """What an outbox has, but for times and the order in which rows came."""
+    """The rows of an outbox, without times and ids."""
     engine = create_engine(f"sqlite:///{file}")
     columns = ("business_id", "kind", "status", "routing_key", "properties", "body")
     with engine.connect() as connection:

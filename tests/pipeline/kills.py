@@ -1,4 +1,4 @@
-"""Runs of a job that are killed at random points, and what must be left when one has ended.
+"""Runs of a job that are killed at random points, and the check of the output when one has ended.
 
 An undisturbed run shows how long it takes and how often its visible state changes: a file appears or grows, messages
 arrive, a line is printed. A run is killed either after a part of that time, or a moment after a number of changes. The
@@ -21,13 +21,13 @@ KILLS = int(os.environ.get("WARREN_DRIVER_KILLS", "3"))
 STEP_S = 0.01
 MOMENT_S = 0.2
 CHANGES = 20
-"""So many are seen of any micro-batch, from its plan to its end."""
+"""The number of visible changes of any micro-batch, from its plan to its end."""
 MESSAGES = 1000
-"""So many that arrive are a change."""
+"""This number of arriving messages counts as a change."""
 
 
 class Sight:
-    """What can be seen of a job from outside; it counts up only."""
+    """The visible progress of a job; it only grows."""
 
     def __init__(self, place: Path, log: Path, arrived: Callable[[], int]) -> None:
         self._place = place
@@ -57,16 +57,16 @@ def check_that_kills_change_nothing(job: Job, folder: Path, seed: int) -> None:
         run.finish(job.exit_code, *([0] if job.tells_once else []))
         assert job.left(place) == expected
         place = next(places)
-    # the last one may have been killed between its last word and its end
+    # the last one may have been killed between its last line and its exit
     _started(job, place).finish(job.exit_code, *([0] if job.tells_once else []))
     assert job.left(place) == expected
     assert killed >= KILLS // 2
 
 
 def check_that_kills_change_nothing_of_what_runs_on(jobs: Jobs, folder: Path, seed: int) -> None:
-    """Kill runs of a trace that would go on and on, while more comes; the last is ended in good order.
+    """Kill runs of a continuous trace while more events come; the last run ends with SIGTERM.
 
-    What it leaves is compared with what one run leaves that reads all of it at once.
+    Its output is compared with that of one run that reads everything at once.
     """
     once, chance = jobs.trace(), random.Random(seed)
     job = jobs.trace_on_and_on(once)
@@ -123,7 +123,7 @@ def _undisturbed(job: Job, place: Path) -> tuple[list[str], float, int]:
 
 
 def _is_killed(run: Command, job: Job, place: Path, chance: random.Random, duration_s: float, changes: int) -> bool:
-    """Whether it was killed before it came to its end."""
+    """True if it was killed before it ended."""
     sight = Sight(place, _log(place), job.arrived)
     first, deadline = sight.changes(), time.monotonic() + RUN_S
     if chance.random() < 0.5:

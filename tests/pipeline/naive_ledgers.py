@@ -1,7 +1,7 @@
-"""Reconciling as a person would do it on paper: a list of entries, one key at a time.
+"""A naive reconciliation: a list of entries, one key at a time.
 
-The tests compare what Spark finds with this. It goes by the words of `reconcile.days` and `reconcile.statuses`, and
-shares no code with the job.
+The tests compare Spark's findings with it. It follows the documentation of `reconcile.days` and `reconcile.statuses`,
+and shares no code with the job.
 """
 
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def is_past(entry: Entry, settings: ReconcileSettings) -> bool:
 
 
 def is_plain(entries: list[Entry], settings: ReconcileSettings) -> bool:
-    """Whether every ledger has one of these, all of the day and alike, so that earlier rows do not matter."""
+    """True if every ledger has one such row, all of the day and equal, so that earlier rows do not matter."""
     day = settings.business_day
     whole = all(entry.readable and (day is None or entry.at is None or entry.at < day.ends) for entry in entries)
     alike = len({(entry.amount, entry.currency) for entry in entries}) == 1

@@ -1,4 +1,4 @@
-"""Events of a trace, told one after the other.
+"""Builds the events of a trace, one after the other.
 
     story = Story()
     story.published("m1", "orders")
@@ -8,7 +8,7 @@
 Each event is 10 ms and one offset behind the one before. A name is a message id; one that begins with `digest:` is the
 key of a message without one.
 
-Not here: what is made of them.
+Not here: the jobs that read them.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -86,7 +86,7 @@ class Story:
 
 
 def after(events: int) -> datetime:
-    """When the story has come so far."""
+    """The time of the next event."""
     return BEGIN + timedelta(milliseconds=STEP_MS * events)
 
 

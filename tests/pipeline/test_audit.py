@@ -1,6 +1,6 @@
 """The audit of a real node: its Firehose into a lake, its own counters beside it.
 
-Not here: what the figures are made of (`test_audit_figures`).
+Not here: the single counts (`test_audit_figures`).
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ HELD = 4
 
 @pytest.fixture(scope="module")
 def traced(node: NodeProcess, url: str) -> Iterator[blocking.Channel]:
-    """Traffic of every kind, all of it traced but what is in queue `early` at the beginning."""
+    """Traffic of every kind, all of it traced except the initial messages of queue `early`."""
     source = StreamSource(url, "trace", declare=True)
     source.prepare()
     operator = Operator(node.addresses["http"])
@@ -143,7 +143,7 @@ def test_the_outcome_is_printed_as_a_table(outcome: AuditOutcome) -> None:
     assert text[-1] == f"6 queues: {HELD} lost, 0 duplicated, 0 out of order, 0 excused"
 
 
-def test_the_table_is_what_was_told(spark: SparkSession, settings: Settings, outcome: AuditOutcome) -> None:
+def test_the_table_has_the_reported_outcome(spark: SparkSession, settings: Settings, outcome: AuditOutcome) -> None:
     rows, facts = tables.read(spark, settings.out, KIND, VERSION)
     assert tuple(rows.collect()) == outcome.queues
     assert facts["unroutable"] == outcome.unroutable == 1

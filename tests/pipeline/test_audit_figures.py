@@ -1,4 +1,4 @@
-"""Faults of every kind, planted in queues of their own; and what looks like one and is none.
+"""Faults of every kind, planted in queues of their own, and cases that only look like faults.
 
 Not here: the audit of a real node (`test_audit`).
 """

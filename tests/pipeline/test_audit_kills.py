@@ -1,6 +1,6 @@
-"""The audit of a mirrored queue whose master is killed under publishers that repeat nothing: nothing is wrong.
+"""The audit of a mirrored queue after a kill of its master, with publishers that repeat nothing: no fault is found.
 
-Not here: publishers that publish again what was not confirmed, and books beside it (`test_demo`).
+Not here: publishers that repeat unconfirmed messages, and ledgers (`test_demo`).
 """
 
 import signal
@@ -42,7 +42,7 @@ def url_of(node: NodeProcess) -> str:
 
 
 def published(publisher: NodeProcess, master: NodeProcess) -> tuple[int, int]:
-    """How many messages were published, each once, and how many of them confirmed; the master dies under them."""
+    """Publish each message once, and kill the master meanwhile; the counts of published and of confirmed messages."""
     sent = confirmed = 0
     with blocking.connect(url_of(publisher)) as connection:
         channel = connection.channel(confirms=True)

@@ -1,6 +1,6 @@
-"""What every command says of what it cannot do: one sentence and an exit code, and nothing is written.
+"""Errors of every command: one sentence and an exit code, and nothing is written.
 
-Commands that come as far as Spark have the session of all tests here, in place of one of their own.
+Commands that reach Spark use the session of all tests here, instead of one of their own.
 
 Not here: settings of a single job (its own tests); `reconcile` exits as `diff` does, with 2 for every trouble.
 """
@@ -36,7 +36,7 @@ NO_BROKER = "amqp://guest:guest@127.0.0.1:1/%2F"
 
 
 class Desk:
-    """A folder with inputs that are all in order, and the command lines that take them."""
+    """A folder with valid inputs, and the command lines that use them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -127,7 +127,7 @@ def test_wrong_usage_is_exit_code_2(job: str, desk: Desk, refused: Refused) -> N
 
 
 @pytest.mark.timeout(120)
-def test_a_java_that_does_not_start_is_the_only_thing_that_is_said(desk: Desk) -> None:
+def test_a_failed_start_of_java_is_reported_in_one_line(desk: Desk) -> None:
     command = [WARREN, "pipeline", *desk.command("report"), "--memory", "12q"]
     ended = subprocess.run(command, capture_output=True, text=True)
     said = "warren: Spark does not start: Invalid maximum heap size: -Xmx12q\n"
@@ -160,7 +160,9 @@ def test_a_lake_with_another_schema_is_no_ledger(desk: Desk, refused: Refused, s
     assert said.startswith(f"ledger traced: {desk.lake} is a lake of version 2, and this is for version 1")
 
 
-def test_a_ledger_without_a_column_or_without_rows_is_told(desk: Desk, refused: Refused, shared: SparkSession) -> None:
+def test_a_ledger_without_a_column_or_without_rows_is_reported(
+    desk: Desk, refused: Refused, shared: SparkSession
+) -> None:
     orders, payments = (desk.folder / f"{name}.csv" for name in ("orders", "payments"))
     payments.write_text("id,sum\n1,2.50\n")
     said = refused(desk.reconcile(str(orders), str(payments)))

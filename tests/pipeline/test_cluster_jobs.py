@@ -1,4 +1,4 @@
-"""Every job on a standalone cluster of a master and two workers, and through Spark Connect, leaves what it leaves here.
+"""Every job on a standalone cluster of a master and two workers, and through Spark Connect, has the same output.
 
 Not here: the data sources on a cluster (`tests.spark.test_stream_cluster`).
 """
@@ -34,7 +34,7 @@ def channel(url: str) -> Iterator[blocking.Channel]:
 
 
 class Here:
-    """Jobs, and what they leave on this machine, where each is run once."""
+    """Jobs, and their output on this machine, where each is run once."""
 
     def __init__(self, folder: Path, jobs: Jobs) -> None:
         self._folder = folder
@@ -76,7 +76,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_job_on_a_cluster_leaves_what_it_leaves_here(
+def test_a_job_on_a_cluster_writes_the_same_tables(
     name: str, here: Here, cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
     job, expected = here.done(name)
@@ -102,7 +102,7 @@ def test_a_result_in_a_folder_that_each_machine_has_for_itself_is_refused(
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_job_through_connect_leaves_what_it_leaves_here(
+def test_a_job_through_connect_writes_the_same_tables(
     name: str, here: Here, server: ConnectServer, tmp_path: Path
 ) -> None:
     job, expected = here.done(name)

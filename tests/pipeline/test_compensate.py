@@ -198,7 +198,7 @@ def test_on_other_days_and_when_asked_for_a_key_is_tried_again_up_to_its_limit(
     messages = taken(broker, queue)
     assert [str(each.headers["attempt"]) for each in messages] == ["1", "2", "3"]
     assert len({each.properties.message_id for each in messages}) == 3
-    # an attempt more, of what may still be in the queue, is known by its name; another day's is another matter
+    # a further attempt has the same compensation_id; the correction of another day has another one
     first, second, third = (str(each.headers["compensation_id"]) for each in messages)
     assert (second == third, first == second) == (True, False)
 
@@ -232,7 +232,7 @@ def test_a_state_that_has_lost_the_attempts_of_a_run_that_was_killed_sends_nothi
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Some of its messages are published, and it knows of no part that is."""
+    """Some of its messages are published, and no part is recorded as published."""
     put = Folder.put_json
 
     def killing(folder: Folder, file: str, value: Any) -> None:
@@ -252,7 +252,7 @@ def test_a_state_that_has_lost_the_attempts_of_a_run_that_was_killed_sends_nothi
 
 
 class Killed(BaseException):
-    """Stands for the end of the process at the place it is raised."""
+    """Simulates the end of the process at the place where it is raised."""
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def test_a_failure_to_send_is_one_sentence_and_opens_no_run(
 def test_a_run_that_cannot_end_is_given_up_and_counts_as_an_attempt(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, out: Folder
 ) -> None:
-    """An exchange does not tell beforehand that nothing is bound to it."""
+    """The broker does not report in advance that nothing is bound to an exchange."""
     write(frame(spark, FOUND[:1]), out)
     nowhere = {"exchange": "amq.direct", "routing_key": "unbound"}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""From what a reconciliation of two databases found back through the outbox, until they are in balance."""
+"""From the findings of a reconciliation of two databases back through the outbox, until they are in balance."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ class Desk:
             self._outbox.add(connection, body, business_id=f"d{number}", wants_receipt=True, **money)  # type: ignore[arg-type]
 
     def deliver(self) -> None:
-        """Relay what is pending, and have the bank handle what came; corrections are not for the inbox."""
+        """Relay the pending rows, and let the bank handle its messages; corrections bypass the inbox."""
         asyncio.run(self._deliver())
 
     async def _deliver(self) -> None:

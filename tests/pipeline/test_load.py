@@ -66,7 +66,7 @@ def test_a_load_that_is_run_again_publishes_nothing(
 
 
 class Killed(BaseException):
-    """Stands for the end of the process at the place it is raised."""
+    """Simulates the end of the process at the place where it is raised."""
 
 
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_a_load_that_is_killed_goes_on_and_publishes_nothing_twice(
     spark: SparkSession, url: str, broker: blocking.Channel, queue: str, orders: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """It is killed when three of five parts are published, and two of them are written down."""
+    """It is killed when three of five parts are published, and two of them recorded."""
     small_parts(monkeypatch)
     monkeypatch.setattr(publication, "PARTS_AT_ONCE", 1)
     put, puts = Folder.put_json, iter(range(100))

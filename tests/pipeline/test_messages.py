@@ -1,4 +1,4 @@
-"""Events of a trace become lives of messages."""
+"""Events of a trace become rows of messages."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ from warren.pipeline.reconcile.describing import described, two_paths
 from warren.pipeline.reconcile.ledgers import instant_of
 from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
 from warren.pipeline.reconcile.sources import CORRUPT_COLUMN, read_ledger
-from warren.pipeline.reconcile.summary import ReconcileOutcome, told
+from warren.pipeline.reconcile.summary import ReconcileOutcome, summary_text
 from warren.pipeline.trace import job as trace
 from warren.pipeline.trace.sources import FileSource
 
@@ -140,8 +140,8 @@ def test_a_repeated_run_writes_the_same_bytes(
     assert [out.read_text(name) for name in ("summary.json", "report.html")] == texts
     assert _rows(spark, out) == rows
     assert again == outcome
-    assert told(outcome).splitlines()[0] == "orders and payments of 2026-11-15"
-    assert told(outcome).splitlines()[-1] == "11 differences"
+    assert summary_text(outcome).splitlines()[0] == "orders and payments of 2026-11-15"
+    assert summary_text(outcome).splitlines()[-1] == "11 differences"
 
 
 def test_every_digit_counts_and_lines_that_make_no_sense_are_not_dropped(spark: SparkSession, tmp_path: Path) -> None:

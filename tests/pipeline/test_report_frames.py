@@ -1,4 +1,4 @@
-"""The sums of a report on small frames whose answers are known."""
+"""The sums of a report on small frames with known answers."""
 
 import itertools
 from collections.abc import Sequence

@@ -222,7 +222,7 @@ def test_a_source_keeps_its_place_once_something_was_read_there(
         run(spark, lake_folder, FileSource(str(tmp_path / "two")))
 
 
-def test_a_broker_that_cannot_be_reached_and_a_stream_that_is_not_there_are_one_sentence(
+def test_an_unreachable_broker_and_a_missing_stream_are_reported_in_one_sentence(
     spark: SparkSession, lake_folder: Folder, url: str
 ) -> None:
     silent = f"amqp://guest:guest@127.0.0.1:{free_port()}/%2F"

@@ -1,7 +1,7 @@
 """A Spark session that all tests of a process share, and a node for each module.
 
 The session is small: two cores, no pages, the simplest garbage collector and compiler of Java. Its tasks run in
-processes that import what this one does.
+processes with the same imports as this one.
 
 Not here: drivers that are killed; those are processes of their own (`driver_process`).
 """
@@ -60,5 +60,5 @@ def queue(broker: blocking.Channel) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """For checkpoints and what is staged."""
+    """A folder for checkpoints and staged files."""
     return tmp_path

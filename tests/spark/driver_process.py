@@ -5,7 +5,7 @@
 runs one streaming query until everything is processed, and is killed with everything it started, because it leads a
 process group. Its source is a folder of Parquet files, a queue or a stream, its sink a queue or a folder.
 
-Not here: when it is killed, and what must hold then.
+Not here: the kills and the claims (the tests).
 """
 
 import json
@@ -54,13 +54,13 @@ class Driver:
         return self.process.poll() is None
 
     def kill(self) -> bool:
-        """Whether that is what ended it."""
+        """True if this kill ended it."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.wait() == -signal.SIGKILL
 
     def finish(self, timeout_s: float = 120.0) -> None:
-        """It must end well."""
+        """Wait until it has ended with exit code 0."""
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -69,7 +69,7 @@ class Driver:
         assert code == 0, self.said()
 
     def said(self) -> str:
-        """The last of what it and those before it wrote."""
+        """The last lines that this run and earlier ones wrote."""
         return self._log.read_text(errors="replace")[-4000:]
 
 

@@ -1,11 +1,11 @@
-"""A query that reads a queue into Parquet, and waits in the midst of a task of each micro-batch until it may go on.
+"""A query that reads a queue into Parquet, and pauses inside a task of each micro-batch until the test continues it.
 
     python -m tests.spark.pausing_job ARGUMENTS as JSON
 
 The first task of a micro-batch writes a file of the batch's number with its process id after a part of its rows, and
 waits for another file. After a kill the second attempt does not wait.
 
-Not here: the kills and what must hold then (`tests.spark.test_executor_kills`).
+Not here: the kills and the claims (`tests.spark.test_executor_kills`).
 """
 
 import json

@@ -1,11 +1,11 @@
-"""A job of which one task is slow, so that Spark runs it a second time beside the first.
+"""A job with one slow task, so that Spark starts a second attempt beside the first.
 
     python -m tests.spark.speculating_job ARGUMENTS as JSON
 
 reads a stream and writes it to a queue, in one stage. The first attempt at one partition stops for minutes when it has
 passed on a part of its rows; each attempt at that partition leaves a file of its number.
 
-Not here: what must hold then (`tests.spark.test_stream_cluster`).
+Not here: the claims (`tests.spark.test_stream_cluster`).
 """
 
 import json

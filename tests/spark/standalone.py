@@ -38,7 +38,7 @@ class StandaloneCluster:
         return f"spark://127.0.0.1:{self._port}"
 
     def work_folders(self) -> list[Path]:
-        """Where workers keep what belongs to the applications they have run."""
+        """Where workers keep the files of their applications."""
         return [self._folder / f"worker{number}" for number in range(WORKERS)]
 
     def __enter__(self) -> Self:
@@ -78,7 +78,7 @@ class StandaloneCluster:
             )
 
     def _await_line(self, text: str, times: int) -> None:
-        """Until the master has said this so often."""
+        """Wait until the master has logged this so often."""
         log = self._folder / "master.log"
         deadline = time.monotonic() + DEADLINE_S
         while log.read_text(errors="replace").count(text) < times:

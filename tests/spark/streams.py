@@ -1,4 +1,4 @@
-"""Streams for tests to read: numbered messages, each of which can be told from every other."""
+"""Streams for tests to read, with distinct numbered messages."""
 
 import time
 import uuid
@@ -35,7 +35,7 @@ def number_in(body: bytes) -> int:
 
 
 def first_offset(channel: blocking.Channel, stream: str) -> int:
-    """The first that is there."""
+    """The first offset of the stream."""
     probe = channel.consume(stream, arguments={"x-stream-probe": True})
     first = probe.batch(DEADLINE_S)[0].headers["x-stream-first"]
     probe.cancel()
@@ -46,7 +46,7 @@ def first_offset(channel: blocking.Channel, stream: str) -> int:
 def until_expired(channel: blocking.Channel, stream: str, published: Iterator[int], body_bytes: int) -> int:
     """Publish until the retention of a stream of small segments has taken the first messages; the first that is left.
 
-    Nothing more expires behind that: these are two chunks, each a segment of its own, and what makes no third one.
+    Nothing more expires after that: the stream has two chunks, each in its own segment, and little more.
     """
     publish(channel, stream, [next(published) for _ in range(TWO_CHUNKS_BYTES // body_bytes)], body_bytes)
     until_first_is(channel, stream, 1)
@@ -54,7 +54,7 @@ def until_expired(channel: blocking.Channel, stream: str, published: Iterator[in
 
 
 def until_first_is(channel: blocking.Channel, stream: str, at_least: int) -> None:
-    """Until everything before this has expired; that is done a file at a time, behind what is published."""
+    """Wait until everything before this offset has expired; retention deletes one file at a time, after publishes."""
     deadline = time.monotonic() + DEADLINE_S
     while first_offset(channel, stream) < at_least:
         assert time.monotonic() < deadline, "it does not expire"
@@ -62,12 +62,12 @@ def until_first_is(channel: blocking.Channel, stream: str, at_least: int) -> Non
 
 
 def batches_in(checkpoint: Path, log: str) -> int:
-    """How many micro-batches a log of Spark's (`offsets`, `commits`) knows."""
+    """The number of micro-batches in a log of Spark's (`offsets`, `commits`)."""
     return len([name for name in (checkpoint / log).glob("*") if name.name.isdigit()])
 
 
 def until_more_batches(checkpoint: Path, log: str, known: int, running: Callable[[], bool]) -> None:
-    """Until the log knows of more, or the query is over."""
+    """Wait until the log has more entries, or the query is over."""
     deadline = time.monotonic() + DEADLINE_S
     while batches_in(checkpoint, log) <= known and running():
         assert time.monotonic() < deadline, "the query does not get on"

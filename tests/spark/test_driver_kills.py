@@ -1,8 +1,8 @@
-"""Drivers of a sink, and of a queue's source, that are killed at points of their work chosen by chance.
+"""Drivers of a sink, and of a queue's source, that are killed at random points of their work.
 
-A run is killed a moment after something has become visible: a batch that was staged, planned or committed, or messages
-that have arrived. Then the next run goes on from the same checkpoint. `WARREN_DRIVER_KILLS` sets how many are killed,
-and so many are: there is more work than that. `make faults` kills twenty.
+A run is killed shortly after an event: a batch was staged, planned or committed, or messages have arrived. Then the
+next run continues from the same checkpoint. `WARREN_DRIVER_KILLS` sets the number of kills; there is enough work for
+all of them. `make faults` kills twenty.
 """
 
 import os
@@ -27,7 +27,7 @@ STEP_S = 0.01
 
 
 def kill_again_and_again(log: Path, arguments: dict[str, Any], progress: Callable[[], list[int]]) -> None:
-    """So many runs are killed as are asked for, each while it is at work."""
+    """Kill the given number of runs, each while it is at work."""
     chance = random.Random(7)
     for number in range(KILLS):
         driver = Driver(log, **arguments)

@@ -1,4 +1,4 @@
-"""Processes of Spark's tasks that are killed, while the query that reads a queue goes on.
+"""Kills of the processes of Spark's tasks, while the query that reads a queue goes on.
 
 In every micro-batch one task waits until all Python processes of its executor, or the executor, were killed.
 """
@@ -79,7 +79,7 @@ def check_that_kills_change_nothing(
 
 
 def paused_process(driver: Driver, reached: Path) -> int:
-    """Which waits in the midst of its rows."""
+    """The process of the task that waits between two of its rows."""
     deadline = time.monotonic() + DEADLINE_S
     while not (reached.exists() and reached.read_text()):
         assert driver.runs(), driver.said()
@@ -89,7 +89,7 @@ def paused_process(driver: Driver, reached: Path) -> int:
 
 
 def kill_workers_beside(worker: int) -> None:
-    """It, and the other processes that Spark has forked for tasks: one of them reads what is staged."""
+    """This process and the others that Spark has forked for tasks; one of them reads the staged files."""
     forker = parent_of(worker)
     workers = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if parent_of(pid) == forker]
     assert worker in workers

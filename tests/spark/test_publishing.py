@@ -1,4 +1,4 @@
-"""What the sink has sent is confirmed, or sent again: on real nodes that are killed, and without Spark."""
+"""Messages of the sink are confirmed, or sent again: on real nodes that are killed, and without Spark."""
 
 import signal
 import threading
@@ -82,7 +82,7 @@ def test_a_queue_that_stays_full_is_an_error_after_the_deadline(
 
 
 class LaterClock:
-    """As the module `time`, but that more of it goes by."""
+    """The module `time`, with a clock that runs faster."""
 
     def __init__(self) -> None:
         self.passed_s = 0.0

@@ -1,4 +1,4 @@
-"""The reader that a query has of a queue, interrupted at each of its steps; on a real node, and without Spark.
+"""A query's reader of a queue, interrupted at each of its steps; on a real node, and without Spark.
 
 A reader is interrupted by closing its connection and its folder, as the end of its process does.
 """
@@ -41,7 +41,7 @@ def fill(broker: blocking.Channel, queue: str, *bodies: str) -> None:
 
 
 def latest(reader: QueueStreamReader, start: dict[str, int], end: int) -> dict[str, int]:
-    """Ask until so many are staged."""
+    """Ask for the latest offset until so many messages are staged."""
     deadline = time.monotonic() + DEADLINE_S
     while (offset := reader.latestOffset(start, ALL))["next"] < end:
         assert time.monotonic() < deadline, f"only {offset} of {end} are staged"
@@ -116,10 +116,10 @@ def test_an_equal_message_that_was_not_staged_is_not_taken_for_one_that_was(
     second.stop()
 
 
-def test_an_ack_of_what_is_committed_is_none_of_what_was_only_taken(
+def test_acks_of_committed_messages_do_not_ack_messages_that_are_not_staged(
     options: QueueOptions, broker: blocking.Channel
 ) -> None:
-    """A message of a higher priority is delivered before the one that is known, and is not staged yet."""
+    """A message of a higher priority is delivered before the staged one, and is not staged yet."""
     name = f"{options.queue}-priorities"
     broker.declare_queue(name, durable=True, arguments={"x-max-priority": 5})
     options = replace(options, queue=name)

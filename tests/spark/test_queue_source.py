@@ -26,7 +26,7 @@ def ready(broker: blocking.Channel, queue: str) -> int:
 
 @pytest.fixture
 def run(spark: SparkSession, url: str, queue: str, folder: Path) -> Run:
-    """Process what is in the queue, into Parquet files."""
+    """Read the messages of the queue into Parquet files."""
 
     def process(**options: object) -> None:
         frame = (
@@ -97,7 +97,7 @@ def test_a_query_consumes_a_queue_in_batches_and_empties_it(
 def test_a_restart_of_the_node_loses_nothing_and_repeats_nothing(
     node: NodeProcess, url: str, queue: str, spark: SparkSession, folder: Path, results: Callable[[], list[int]]
 ) -> None:
-    """While a batch is being processed its node is killed: what was staged comes again, and is known."""
+    """The node is killed during a batch: staged messages come again, and are recognised."""
     with blocking.connect(url) as connection:
         fill(connection.channel(confirms=True), queue, range(300))
     killed: list[int] = []
@@ -133,7 +133,7 @@ def test_a_restart_of_the_node_loses_nothing_and_repeats_nothing(
         ({"que": "q"}, "did you mean queue"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_a_sentence(
+def test_unreadable_input_is_reported_in_one_sentence(
     spark: SparkSession, url: str, options: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(PySparkException, match=sentence):

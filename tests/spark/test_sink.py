@@ -1,4 +1,4 @@
-"""Rows that are written to a real node, and what must be clear before any is."""
+"""Rows that are written to a real node, and the checks before the first one is."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_equal_rows_are_all_kept(spark: SparkSession, url: str, broker: blocking
 
 
 def failing_once(frame: DataFrame, behind: int) -> DataFrame:
-    """The same rows; the first attempt at each task fails when it has passed on so many."""
+    """The same rows; the first attempt at each task fails after so many rows."""
 
     def fail_once(rows: Iterator[Row]) -> Iterator[Row]:
         task = TaskContext.get()
@@ -160,7 +160,7 @@ def test_a_streaming_query_writes_each_row_once_though_its_checkpoint_forgot_the
         (["'a' as body"], {"exchange": "missing"}, "404 NOT_FOUND"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_a_sentence(
+def test_unwritable_output_is_reported_in_one_sentence(
     spark: SparkSession, url: str, columns: list[str], options: dict[str, str], sentence: str
 ) -> None:
     frame = spark.range(1).selectExpr(*columns)

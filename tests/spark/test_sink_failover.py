@@ -1,4 +1,4 @@
-"""A mirrored queue whose master is killed while Spark writes to it: every row is there, and none twice."""
+"""The master of a mirrored queue is killed while Spark writes to it: every row is there, and none twice."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""A job on a standalone cluster of Spark, and queries whose broker is killed under them."""
+"""A job on a standalone cluster of Spark, and queries during a kill of their broker."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A mirrored stream or queue whose master is killed while it is read, without Spark: rows come once, and in order."""
+"""The master of a mirrored stream or queue is killed during reads, without Spark: rows come once, and in order."""
 
 from collections.abc import Iterator
 from pathlib import Path

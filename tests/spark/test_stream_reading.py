@@ -1,8 +1,7 @@
-"""What tasks and drivers ask of a real node, without Spark: chunks by offsets, places, and a broker that goes away."""
+"""The requests of tasks and drivers to a real node, without Spark: chunks by offsets, end offsets, a lost broker."""
 
 import logging
 import pickle
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.support.node_process import NodeProcess
 from warren.client import blocking
 from warren.spark.options import BrokerOptions, OptionError
 from warren.spark.stream_chunks import ChunkProjection
-from warren.spark.stream_client import ANSWER_S, ChunkFeed, ChunkRequest, OffsetBounds, ReadError, StreamOffsetReader
+from warren.spark.stream_client import ChunkFeed, ChunkRequest, OffsetBounds, ReadError, StreamOffsetReader
 
 PATIENT_S = 5.0
 SMALL_SEGMENTS = {"x-max-length-bytes": 2_000_000, "x-stream-max-segment-size-bytes": 1_000_000}
@@ -54,7 +53,7 @@ def test_a_stream_that_is_shorter_than_it_was_is_data_lost_and_what_is_left_is_r
     publish(channel, stream, range(3000), 1000)
     with pytest.raises(ReadError, match=r"offsets 3000 to 4999 of .* are gone"):
         numbers_of(ChunkRequest(BrokerOptions(url, 1.0), stream, 100, 5000))
-    # what is left is waited for as long as for the end that never comes
+    # the reader waits for the remaining messages until its timeout
     with caplog.at_level(logging.WARNING, "warren.spark"):
         assert numbers_of(
             ChunkRequest(BrokerOptions(url, PATIENT_S), stream, 100, 5000, fail_on_data_loss=False)
@@ -77,10 +76,9 @@ def test_bodies_do_not_travel_unless_they_are_wanted(url: str, channel: blocking
 def test_a_queue_that_is_no_stream_is_refused_at_once(url: str, channel: blocking.Channel, queue: str) -> None:
     publish(channel, queue, range(1))
     places = StreamOffsetReader(BrokerOptions(url), queue)
-    began = time.monotonic()
+    # a reader that waited for an answer would report that it timed out
     with pytest.raises(ReadError, match=f"'{queue}' is no stream: it cannot be asked for its offsets"):
         places.bounds()
-    assert time.monotonic() - began < ANSWER_S
     places.close()
     got = channel.get(queue)
     assert got is not None
@@ -185,7 +183,7 @@ def test_messages_may_expire_while_they_are_read(
 def test_a_broker_that_is_killed_in_mid_read_costs_nothing_but_time(tmp_path: Path) -> None:
     node = NodeProcess(tmp_path)
     address = f"{node.amqp[0]}:{node.amqp[1]}"
-    # the first host is never there, and is passed over every time
+    # the first host is down, and is skipped every time
     url = f"amqp://guest:guest@127.0.0.1:1,{address}/%2F"
     with blocking.connect(url) as connection:
         channel = connection.channel(confirms=True)

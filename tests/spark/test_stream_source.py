@@ -30,7 +30,7 @@ def numbers(frame: DataFrame) -> list[int]:
 
 
 def run_to_the_end(frame: DataFrame, folder: Path) -> list[int]:
-    """Everything there is, into Parquet; how many rows each micro-batch had."""
+    """Read the whole stream into Parquet; the number of rows of each micro-batch."""
     return run_through(
         frame.writeStream.format("parquet")
         .option("path", str(folder / "out"))
@@ -65,7 +65,7 @@ def test_every_column_of_a_message_is_read(spark: SparkSession, url: str, channe
     assert (second.offset, second.exchange, second.routing_key, second.message_id) == (1, "", stream, None)
     assert (second.headers, second.body, second.properties.content_type) == (None, b"tea", None)
     arrived = frame.select(sf.max(sf.abs(sf.unix_timestamp("timestamp") - sf.unix_timestamp(sf.current_timestamp()))))
-    # no hour and no zone off
+    # the time zone is right
     assert arrived.collect()[0][0] < 600
 
 
@@ -198,7 +198,7 @@ def test_a_task_that_fails_is_read_again_without_a_trace(
 
 
 def _fails_once(message_id: str) -> str:
-    """In the midst of the first attempt of each task."""
+    """Fail inside the first attempt of each task."""
     context = TaskContext.get()
     assert context is not None
     if message_id in ("700", "2500") and context.attemptNumber() == 0:

@@ -86,7 +86,7 @@ class BridgeHost(Protocol):
         """Whether this node is the one among the running nodes that runs the bridge with that key."""
 
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
-        """A connection to this broker itself.
+        """A connection to this broker itself, as that user.
 
         Without a user it has full rights in that virtual host, and may publish with any user id.
         """

@@ -85,7 +85,7 @@ class RecentAcks:
         self._acked.extend([(number, each.header_payload) for number, each in enumerate(deliveries, self.settled + 1)])
         self.settled += len(deliveries)
 
-    def unheard(self) -> list[bytes]:
+    def possibly_lost(self) -> list[bytes]:
         """The headers of the messages that the source may deliver again."""
         return [header for _, header in self._acked]
 

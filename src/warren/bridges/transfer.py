@@ -325,13 +325,13 @@ class MessageTransfer:
             # mark the exception as retrieved
             if self.over.done():
                 self.over.exception()
-            self._tell_doubts(in_order)
+            self._report_doubtful(in_order)
 
-    def _tell_doubts(self, in_order: bool) -> None:
+    def _report_doubtful(self, in_order: bool) -> None:
         undecided = [] if self._was_refused else self._settling.undecided()
         doubted = [delivery.header_payload for delivery in undecided]
         if (not in_order or self._source_forgets) and self._confirming:
-            doubted = self._late_acks.unheard() + doubted
+            doubted = self._late_acks.possibly_lost() + doubted
         if doubted:
             ids = log_possible_duplicates(self._run.host.log, dict(self._run.described), doubted)
             self._stats.in_doubt(len(doubted), ids)

@@ -67,7 +67,7 @@ class JobProgress:
             of_all = f" of {total}" if total else ""
             print(f"{self._text}: {done}{of_all}", file=sys.stderr, flush=True)
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show the current step."""
         self._text = text
         self._bar.update(self._task, description=text)

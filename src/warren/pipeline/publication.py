@@ -84,20 +84,20 @@ def publish(
     parts: Sequence[PublishPart],
     folder: Folder,
     destination: PublishDestination,
-    tell: Callable[[PublishPart], None],
+    report: Callable[[PublishPart], None],
 ) -> None:
-    """Publish the parts that are not done, and record them in the folder; `tell` is called with each.
+    """Publish the parts that are not done, and record them in the folder; `report` is called with each.
 
     A repeated run must pass the same parts in the same order.
     """
-    write_parts(parts, folder, lambda wave: _write(messages, wave, destination), tell)
+    write_parts(parts, folder, lambda wave: _write(messages, wave, destination), report)
 
 
 def write_parts(
     parts: Sequence[PublishPart],
     folder: Folder,
     write: Callable[[Sequence[PublishPart]], None],
-    tell: Callable[[PublishPart], None],
+    report: Callable[[PublishPart], None],
 ) -> None:
     """The same for other destinations: `write` is called with a few parts at once, and again after a kill."""
     done = parts_done(folder)
@@ -112,7 +112,7 @@ def write_parts(
         done.update(part.number for part in wave)
         folder.put_json(DONE, sorted(done))
         for part in wave:
-            tell(part)
+            report(part)
 
 
 def _write(messages: DataFrame, wave: Sequence[PublishPart], destination: PublishDestination) -> None:

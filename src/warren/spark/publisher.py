@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from warren.client import CallTimeout, CannotConnect, ClientError, ConnectionClosed, PublishFailed, blocking
-from warren.client.closing import ClosedAtEnd
+from warren.client.with_blocks import ClosedAtEnd
 from warren.spark.encoder import FrameBatch
 from warren.spark.options import BrokerOptions
 

@@ -52,14 +52,14 @@ def identify(delivery: Delivery) -> IdentifiedDelivery:
     payload = delivery.header_payload
     if COUNT_HEADER.encode() in payload:
         payload = edit_headers(payload, [COUNT_HEADER], {})
-    told = POSITION_HEADER.encode() in payload
+    has_position = POSITION_HEADER.encode() in payload
     digest = blake2b(payload, digest_size=DIGEST_BYTES)
     for text in (delivery.exchange, delivery.routing_key):
         octets = text.encode("utf-8", "surrogateescape")
         digest.update(len(octets).to_bytes(4, "big") + octets)
     digest.update(delivery.body)
-    tail = edit_headers(payload, [POSITION_HEADER], {}) if told else payload
-    return IdentifiedDelivery(delivery, digest.digest(), tail[BEFORE_FLAGS:], told or delivery.redelivered)
+    tail = edit_headers(payload, [POSITION_HEADER], {}) if has_position else payload
+    return IdentifiedDelivery(delivery, digest.digest(), tail[BEFORE_FLAGS:], has_position or delivery.redelivered)
 
 
 Result = TypeVar("Result")
@@ -99,7 +99,7 @@ class QueueConsumer:
         """The offsets of staged messages that are not known to be acked."""
         return frozenset(self._pending)
 
-    def know(self, first: int, identities: Iterable[bytes], committed: int) -> None:
+    def add_staged(self, first: int, identities: Iterable[bytes], committed: int) -> None:
         """Add messages staged by an earlier run; those before `committed` are committed."""
         self._committed = committed
         for offset, identity in enumerate(identities, first):

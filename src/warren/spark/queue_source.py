@@ -221,7 +221,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._staging = StagingFolder(self._folder, self._options.queue, self._options.broker.timeout_s)
             for file in self._staging.files:
                 for batch in read_file(file.path):
-                    self._intake.know(file.first, batch.column(IDENTITY).to_pylist(), self._staging.committed)
+                    self._intake.add_staged(file.first, batch.column(IDENTITY).to_pylist(), self._staging.committed)
         return self._staging
 
     def _stage(self, staging: StagingFolder) -> None:

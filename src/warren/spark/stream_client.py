@@ -227,15 +227,15 @@ class ChunkFeed:
         """The wanted messages before this offset are lost."""
         if first_there <= self._at:
             return
-        self._tell_loss(self._at, first_there)
+        self._report_loss(self._at, first_there)
         self._at = first_there
 
     def _lose_end(self, end_there: int) -> None:
         """The wanted messages from this offset on are lost."""
-        self._tell_loss(end_there, self._end)
+        self._report_loss(end_there, self._end)
         self._end = end_there
 
-    def _tell_loss(self, first: int, end: int) -> None:
+    def _report_loss(self, first: int, end: int) -> None:
         sentence = f"offsets {first} to {end - 1} of {self._wanted.queue!r} are gone"
         if self._wanted.fail_on_data_loss:
             raise data_loss_error(sentence)

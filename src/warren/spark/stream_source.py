@@ -146,7 +146,7 @@ class StreamMicroBatchReader(SliceReader, DataSourceStreamReader, SupportsTrigge
         # the end for an available-now query
         self._last_ends: Offsets | None = None
         self._seen_ends: Offsets | None = None
-        self._told: Offsets | None = None
+        self._stored: Offsets | None = None
 
     def initialOffset(self) -> Offsets:
         bounds = self._places.bounds()
@@ -165,7 +165,7 @@ class StreamMicroBatchReader(SliceReader, DataSourceStreamReader, SupportsTrigge
         self._places.check_count(start)
         if self._options.fail_on_data_loss:
             self._places.check_not_lost(start, bounds)
-        self._tell(start)
+        self._store_offsets(start)
         self._seen_ends = {str(number): here.end for number, here in bounds.items()}
         if self._last_ends is not None:
             bounds = {
@@ -184,16 +184,16 @@ class StreamMicroBatchReader(SliceReader, DataSourceStreamReader, SupportsTrigge
         return self.slices(ranges_between(start, end))
 
     def commit(self, end: Offsets) -> None:
-        self._tell(end)
+        self._store_offsets(end)
 
     def stop(self) -> None:
         if self._known is not None:
             self._known.close()
 
-    def _tell(self, done: Offsets) -> None:
-        if self._options.consumer_name is not None and done != self._told:
+    def _store_offsets(self, done: Offsets) -> None:
+        if self._options.consumer_name is not None and done != self._stored:
             self._places.store(self._options.consumer_name, done)
-            self._told = done
+            self._stored = done
 
     def _admitted(self, start: Offsets, bounds: "dict[int, OffsetBounds]", limited: bool) -> Offsets:
         """The end of the micro-batch."""

@@ -1,4 +1,4 @@
-"""A host whose broker is a node of its own, reached over a socket; the test says which bindings and consumers it has.
+"""A bridge host with a separate node as its broker, over a socket; the test sets its bindings and consumers.
 
 Not here: a node that is its own host.
 """
@@ -38,7 +38,7 @@ class AttachedHost(LoneHost):
 
 @asynccontextmanager
 async def running(host: LoneHost, link: Bridge) -> AsyncIterator[BridgeWorker]:
-    """A link that lives; it must be up soon, and has ended afterwards."""
+    """A running link; it must be up soon, and ends with the block."""
     keeper = BridgeWorker(host, link, lambda done: None)
     keeper.start()
     try:

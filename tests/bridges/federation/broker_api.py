@@ -9,20 +9,19 @@ from urllib.parse import quote
 
 from tests.support.deadlines import eventually
 
-_LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
-
 
 class BrokerApi:
     """One broker; `amqp` is the URI of its virtual host `/`."""
 
-    def __init__(self, http_url: str, amqp: str) -> None:
+    def __init__(self, http_url: str, amqp: str, login: str = "guest:guest") -> None:
         self._url = http_url
         self.amqp = amqp
+        self._login = "Basic " + base64.b64encode(login.encode()).decode()
 
     def call(self, method: str, *names: str, body: object = None) -> tuple[int, Any]:
         path = "/".join(quote(name, safe="") for name in names)
         data = None if body is None else json.dumps(body).encode()
-        headers = {"authorization": _LOGIN, "content-type": "application/json"}
+        headers = {"authorization": self._login, "content-type": "application/json"}
         request = urllib.request.Request(f"{self._url}/api/{path}", data, headers, method=method)
         try:
             with urllib.request.urlopen(request) as answer:

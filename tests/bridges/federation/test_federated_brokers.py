@@ -142,7 +142,7 @@ def drained(channel: blocking.Channel, queue: str) -> list[bytes]:
     return found
 
 
-def test_an_upstream_that_does_not_exist_is_told(near: NodeProcess, here: BrokerApi, unique: Unique) -> None:
+def test_a_missing_upstream_is_reported(near: NodeProcess, here: BrokerApi, unique: Unique) -> None:
     name, gone = unique("fx"), unique("gone")
     here.call("PUT", "exchanges", "/", name, body={"type": "topic"})
     here.federate(name, gone)

@@ -6,7 +6,7 @@ from tests.support.deadlines import eventually
 from warren.client import blocking
 
 
-def test_it_ends_after_so_many_messages_and_forgets_itself(here: Shoveller, unique: Unique) -> None:
+def test_a_shovel_with_a_count_ends_after_it_and_deletes_itself(here: Shoveller, unique: Unique) -> None:
     name, copy = unique("from"), unique("to")
     here.fill(name, 10)
     with here.shovel(name, src_uri="amqp://", src_queue=name, dest_uri="amqp://", dest_queue=copy, src_delete_after=4):
@@ -16,7 +16,9 @@ def test_it_ends_after_so_many_messages_and_forgets_itself(here: Shoveller, uniq
     here.forget_queues(name, copy)
 
 
-def test_it_ends_after_what_was_there_without_loss_in_any_mode(here: Shoveller, unique: Unique) -> None:
+def test_a_shovel_with_queue_length_ends_after_the_initial_messages_in_any_mode(
+    here: Shoveller, unique: Unique
+) -> None:
     name, copy = unique("from"), unique("to")
     for at, ack_mode in enumerate(("on-confirm", "on-publish", "no-ack")):
         here.fill(name, 1000)
@@ -36,7 +38,9 @@ def test_an_empty_queue_is_done_with_at_once(here: Shoveller, unique: Unique) ->
     here.forget_queues(name, copy)
 
 
-def test_it_takes_from_an_exchange_and_gives_to_one(here: Shoveller, there: Shoveller, unique: Unique) -> None:
+def test_a_shovel_moves_messages_from_an_exchange_to_an_exchange(
+    here: Shoveller, there: Shoveller, unique: Unique
+) -> None:
     name, copy = unique("from"), unique("to")
     with blocking.connect(here.amqp) as own, blocking.connect(there.amqp) as far:
         publishing, taking = own.channel(confirms=True), far.channel()

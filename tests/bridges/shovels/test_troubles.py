@@ -1,4 +1,4 @@
-"""A shovel that cannot run says why, at which end, in a sentence; it takes nothing meanwhile, and goes on by itself."""
+"""A shovel that cannot run reports the reason and the end; it consumes nothing meanwhile, and recovers by itself."""
 
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -41,7 +41,7 @@ def reason(here: Shoveller, name: str, source: str, **changes: object) -> str:
         return here.until_reason(name)
 
 
-def test_why_an_end_cannot_be_reached_is_told(here: Shoveller, there: Shoveller, unique: Unique) -> None:
+def test_the_reason_of_an_unreachable_end_is_reported(here: Shoveller, there: Shoveller, unique: Unique) -> None:
     name, nowhere = unique("from"), f"127.0.0.1:{free_port()}"
     place = there.amqp.partition("@")[2].partition("/")[0]
     troubles = {
@@ -57,7 +57,7 @@ def test_why_an_end_cannot_be_reached_is_told(here: Shoveller, there: Shoveller,
     assert here.call("GET", "queues", "/", name)[0] == 404
 
 
-def test_an_exchange_that_is_not_there_is_named_and_nothing_is_taken(here: Shoveller, unique: Unique) -> None:
+def test_a_missing_exchange_is_named_and_nothing_is_consumed(here: Shoveller, unique: Unique) -> None:
     name = unique("from")
     here.fill(name, 3)
     definition = {"src_uri": "amqp://", "src_queue": name, "dest_uri": "amqp://", "dest_exchange": name}

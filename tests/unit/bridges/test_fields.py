@@ -1,4 +1,4 @@
-"""What is wrong with a shovel's definition, in RabbitMQ 3.10.8's words; a few of them are our own."""
+"""Errors in a shovel's definition, in RabbitMQ 3.10.8's words; a few of them are our own."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_an_exchange_is_a_source_and_no_destination_means_the_exchange_a_message
     assert refused({**source, "dest-uri": "amqp://", "dest-exchange": "x", "dest-exchange-key": "other"}) == []
 
 
-def test_what_may_not_be_lost_on_its_way_to_an_exchange_waits_for_confirms() -> None:
+def test_a_shovel_that_must_not_lose_messages_waits_for_confirms() -> None:
     to_exchange = {"src-uri": "amqp://", "src-queue": "a", "dest-uri": "amqp://", "dest-exchange": "x"}
     assert refused({**to_exchange, "dest-mandatory": True}) == []
     assert refused({**to_exchange, "dest-mandatory": False, "ack-mode": "no-ack"}) == []
@@ -145,7 +145,7 @@ def test_definitions_that_crash_rabbitmq_are_refused_in_a_sentence_without_passw
         {"dest-publish-properties": {"password": "secret"}},
     ],
 )
-def test_no_refusal_quotes_what_may_be_a_password_wherever_it_was_written(changes: dict[str, object]) -> None:
+def test_no_refusal_quotes_a_possible_password(changes: dict[str, object]) -> None:
     reasons = refused({**GOOD, **changes})
     assert reasons
     assert "secret" not in "".join(reasons)

@@ -1,4 +1,4 @@
-"""What a shovel publishes: where, and with which properties."""
+"""The destination and the properties of a shovel's publishes."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_widths_of_numbers_in_headers_stay_when_something_is_added() -> None:
     assert properties_of(outgoing).priority == 1
 
 
-def test_the_way_is_told_with_the_last_shovel_first() -> None:
+def test_the_shovelled_header_has_the_last_shovel_first() -> None:
     outgoing = published(
         {"dest-exchange": "x", "dest-exchange-key": "k", "dest-add-forward-headers": True},
         Properties(headers={"x-shovelled": [{"shovel-name": "first"}], "mine": 1}),
@@ -102,13 +102,13 @@ def test_the_way_is_told_with_the_last_shovel_first() -> None:
     ]
 
 
-def test_what_is_no_way_is_kept_among_the_invalid_headers() -> None:
+def test_an_invalid_shovelled_header_is_kept_among_the_invalid_headers() -> None:
     headers = headers_of(published({"add-forward-headers": True}, Properties(headers={"x-shovelled": "not a list"})))
     assert headers["x-invalid-headers"] == {"x-shovelled": ["not a list"]}
     assert [each["shovel-name"] for each in headers["x-shovelled"]] == ["moving"]
 
 
-def test_old_names_mean_what_the_new_ones_do_and_give_way_to_them() -> None:
+def test_old_names_are_aliases_of_the_new_ones_which_take_precedence() -> None:
     value = {**ENDS, "prefetch-count": 7, "delete-after": 3, "src-delete-after": "never", "reconnect-delay": 2}
     shovel = parse_shovel(Parameter("v", "shovel", "s", value))
     assert (shovel.source.prefetch, shovel.source.delete_after, shovel.reconnect_delay_s) == (7, "never", 2.0)

@@ -17,7 +17,7 @@ with Folder(sys.argv[1]).alone():
 """
 
 
-def test_what_is_put_is_read_again_and_replaces_what_was_there(tmp_path: Path) -> None:
+def test_a_put_file_is_read_again_and_replaces_the_earlier_one(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "a b"))
     assert folder.read_json("one") is None
     folder.put_json("one", {"b": 1, "a": [2]})
@@ -35,7 +35,7 @@ def test_a_folder_is_the_same_by_its_path_and_by_its_uri(tmp_path: Path) -> None
     assert same.child("inner").read_text("note") == "here"
 
 
-def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_earlier_file(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
     folder.put_text("note", "old")
     (tmp_path / "taken").mkdir()

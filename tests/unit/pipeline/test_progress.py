@@ -13,7 +13,7 @@ def test_lines_say_how_much_is_done_of_how_much(
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     with JobProgress("load", 10) as bar:
         bar.advance(4)
-        bar.tell("confirm")
+        bar.show("confirm")
         bar.advance(6)
     with JobProgress("read") as bar:
         bar.advance(3)
@@ -44,7 +44,7 @@ def test_lines_are_seconds_apart(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "RuntimeError"),
     ],
 )
-def test_the_sentence_is_found_in_what_spark_makes_of_it(text: str, found: str) -> None:
+def test_the_sentence_is_found_in_the_error_of_spark(text: str, found: str) -> None:
     assert sentence(RuntimeError(text)) == found
 
 

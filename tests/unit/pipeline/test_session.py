@@ -1,4 +1,4 @@
-"""What is wrong with Java or the master is one sentence, before Spark is started."""
+"""An error of Java or the master is one sentence, before Spark is started."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_master_that_is_none_is_refused(master: str) -> None:
     "master",
     ["local", "local[*]", "local[2]", "local[2, 3]", "spark://one:7077,two:7077", "yarn", "k8s://https://host:443"],
 )
-def test_what_spark_knows_as_a_master_is_one(master: str) -> None:
+def test_masters_that_spark_knows_are_accepted(master: str) -> None:
     assert session.MASTERS.fullmatch(master)
 
 
@@ -36,6 +36,6 @@ def test_without_java_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> Non
         session.start("test")
 
 
-def test_the_commands_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_the_commands_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pipeline", "--help"]) == 0
     assert "Example: warren pipeline trace" in capsys.readouterr().out

@@ -27,7 +27,7 @@ def rows_without_bodies(data: bytes, columns: tuple[str, ...]) -> pa.RecordBatch
     return ChunkProjection(columns, partition=3).batch(ArrowChunk(without_bodies(data), whole=False), 0, 1 << 60)
 
 
-def test_every_column_has_what_was_sent() -> None:
+def test_every_column_has_the_sent_values() -> None:
     batch = rows(chunk_of(MESSAGES, first_offset=70))
     batch.validate(full=True)
     assert batch.schema == arrow_schema(tuple(COLUMNS))
@@ -53,7 +53,7 @@ def test_properties_are_null_where_they_are_absent() -> None:
     ]
 
 
-def test_only_what_is_within_the_offsets_is_taken() -> None:
+def test_only_messages_within_the_offsets_are_taken() -> None:
     chunk = chunk_of(MESSAGES, first_offset=10)
     assert rows(chunk, ("offset", "body"), 11, 13).to_pylist() == [
         {"offset": 11, "body": b""},

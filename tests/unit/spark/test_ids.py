@@ -1,4 +1,4 @@
-"""What identifies a row: the same in every order and every attempt, and never that of another row."""
+"""The id of a row: the same in every order and every attempt, and never that of another row."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ def test_rows_of_different_batches_have_different_ids() -> None:
     assert RowIds(one.prefix).of([b"x"]) != RowIds(two.prefix).of([b"x"])
 
 
-def test_a_publisher_is_what_the_user_says_and_the_partition() -> None:
+def test_a_publisher_name_is_the_users_name_and_the_partition() -> None:
     assert stream_task_publisher("nightly", "query", "1", 3).publisher == "nightly/3"
     assert batch_task_publisher("nightly", 0).publisher == "nightly/0"
 

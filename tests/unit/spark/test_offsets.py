@@ -1,4 +1,4 @@
-"""What users say about offsets, and how offsets are dealt out."""
+"""Offsets in options, and how offsets are divided among tasks."""
 
 import pytest
 from hypothesis import given
@@ -93,7 +93,7 @@ def test_the_larger_range_is_cut_more_often() -> None:
     ]
 
 
-def test_between_two_offsets_lies_what_was_not_read() -> None:
+def test_ranges_between_two_offsets_cover_the_unread_messages() -> None:
     ranges = ranges_between({"0": 5, "10": 2, "9": 4}, {"0": 8, "9": 4, "10": 3})
     assert ranges == [OffsetRange(0, 5, 8), OffsetRange(9, 4, 4), OffsetRange(10, 2, 3)]
 

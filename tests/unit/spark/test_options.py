@@ -1,4 +1,4 @@
-"""Options as users give them: what is taken, and the one sentence for what is not."""
+"""Options of users: accepted values, and the one-sentence error for others."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def test_a_property_that_no_message_has_is_null_everywhere() -> None:
     assert found.struct().to_pylist() == [dict.fromkeys(PROPERTIES)] * 2
 
 
-def test_text_that_is_longer_than_what_there_is_reads_nothing() -> None:
+def test_text_longer_than_the_remaining_bytes_reads_nothing() -> None:
     found = PropertyFields(pa.array([b"\x00\x80\xffabc"], pa.binary()))
     with pytest.raises(pa.ArrowInvalid):
         found.text("message_id")

@@ -198,16 +198,16 @@ class ExchangeLink(FederationLink):
         stays, and the bindings go once that link has its own.
         """
         try:
-            heir = self.successor_among(wanted)
-            if self.upstream.keeps_resources and heir is None:
+            successor = self.successor_among(wanted)
+            if self.upstream.keeps_resources and successor is None:
                 return
             reached = await connect_first(host, self.upstream.uris, self.vhost, self.connection_name)
             async with reached.connection as source:
                 plan = self._plan(reached.uri)
-                if heir is None:
+                if successor is None:
                     await _delete_unused(source, plan.queue)
                 else:
-                    await heir._stand_in(host, reached)
+                    await successor._bind_as_successor(host, reached)
                 async with await source.channel() as channel:
                     for suffix in SUFFIXES:
                         await channel.delete_exchange(plan.internal_exchange(suffix))
@@ -219,11 +219,13 @@ class ExchangeLink(FederationLink):
         links = [link for link in wanted if isinstance(link, ExchangeLink)]
         return next((link for link in links if self._queues() & link._queues()), None)
 
-    async def _stand_in(self, host: BridgeHost, reached: ReachedBroker) -> None:
+    async def _bind_as_successor(self, host: BridgeHost, reached: ReachedBroker) -> None:
         plan, upstream_name = self._plan(reached.uri), cluster_of(reached.connection)
         end = UpstreamTopology(plan, reached.connection, reached.whole_uri)
         here = host.bindings_of(self.vhost, self.name)
-        await end.stand_in(host, lambda suffix: list(upstream_bindings(here, plan, upstream_name, suffix).values()))
+        await end.bind_as_successor(
+            host, lambda suffix: list(upstream_bindings(here, plan, upstream_name, suffix).values())
+        )
 
     def _queues(self) -> set[tuple[Place, str]]:
         """Each place the link may be connected to, with the queue's name there."""

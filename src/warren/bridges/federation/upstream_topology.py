@@ -172,7 +172,7 @@ class UpstreamTopology:
             for name in (self._plan.internal_exchange(self.before), *shared_exchange_names(self._plan.queue)):
                 await channel.delete_exchange(name)
 
-    async def stand_in(self, host: BridgeHost, bindings: Callable[[str], Sequence[Binding]]) -> None:
+    async def bind_as_successor(self, host: BridgeHost, bindings: Callable[[str], Sequence[Binding]]) -> None:
         """Act for the link, which may not have started: all bindings exist when this returns.
 
         Every internal exchange that exists gets them; a link deletes none before another one has them.

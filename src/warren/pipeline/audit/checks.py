@@ -91,7 +91,7 @@ def check_passages(passages: DataFrame, taken: CountersInterval | None) -> DataF
         }
     ).withColumns({"missing": _missing(), "waited": _waited(taken), "repeated": _repeated()})
     never_came = (sql.col("entered") == 0) & (sql.col("deliveries") > 0) & (_of_equals(sql.col("entered")) == 0)
-    told = counted.withColumns(
+    checked = counted.withColumns(
         {
             "expirable": (sql.col("missing") > 0) & _has_expired(until),
             "guessed": sql.when(sql.col("without_id"), sql.col("repeated")).otherwise(0),
@@ -99,7 +99,7 @@ def check_passages(passages: DataFrame, taken: CountersInterval | None) -> DataF
             "in_order": _is_ordered(),
         }
     )
-    return told.withColumn("overtaking", sql.col("in_order") & _overtakes()).drop("in_order", "in_time")
+    return checked.withColumn("overtaking", sql.col("in_order") & _overtakes()).drop("in_order", "in_time")
 
 
 def _first_deliveries() -> Column:
@@ -120,15 +120,15 @@ def _waited(taken: CountersInterval | None) -> Column:
     return sql.coalesce(sql.col("in_time") & (left_at > sql.lit(taken.answered_at)), sql.lit(False))
 
 
-def _of_equals(figure: Column) -> Column:
+def _of_equals(value: Column) -> Column:
     """The sum over all messages equal to this one; a message with an id has no equals."""
-    return sql.sum(figure).over(Window.partitionBy(*EQUALS))
+    return sql.sum(value).over(Window.partitionBy(*EQUALS))
 
 
-def _once(figure: Column) -> Column:
+def _once(value: Column) -> Column:
     """Put a sum over equal messages into the row of the last of them."""
     last = sql.max("copy").over(Window.partitionBy(*EQUALS))
-    return sql.when(sql.col("copy") == last, sql.greatest(sql.lit(0).cast("bigint"), figure)).otherwise(0)
+    return sql.when(sql.col("copy") == last, sql.greatest(sql.lit(0).cast("bigint"), value)).otherwise(0)
 
 
 def _missing() -> Column:
@@ -291,13 +291,13 @@ def _note() -> Column:
             (sql.col("excused") > 0) & (sql.col("confirmed_any") > 0) & (sql.col("missing_unconfirmed") > 0),
             sql.lit("messages were not confirmed, or had expired"),
         ),
-        _says("{} messages wait in it that the trace does not expect there", "unexpected"),
-        _says("the trace lacks {} publishes that the broker counted", "unpublished"),
-        _says("the trace lacks {} deliveries that the broker counted", "undelivered"),
+        _count_text("{} messages wait in it that the trace does not expect there", "unexpected"),
+        _count_text("the trace lacks {} publishes that the broker counted", "unpublished"),
+        _count_text("the trace lacks {} deliveries that the broker counted", "undelivered"),
     )
 
 
-def _says(text: str, number: str) -> Column:
+def _count_text(text: str, number: str) -> Column:
     before, after = text.split("{}")
     said = sql.concat(sql.lit(before), sql.col(number).cast("string"), sql.lit(after))
     return sql.when(sql.col(number) > 0, said)
@@ -319,9 +319,9 @@ FINDING: Final = (
 )
 
 
-def findings(checked: DataFrame, figures: DataFrame, limit: int) -> DataFrame:
+def findings(checked: DataFrame, stats: DataFrame, limit: int) -> DataFrame:
     """Stats with `findings`, an array of structs."""
-    faults = figures.select("vhost", "queue", "lost", "duplicated", sql.col("confirmed").isNotNull().alias("mirrored"))
+    faults = stats.select("vhost", "queue", "lost", "duplicated", sql.col("confirmed").isNotNull().alias("mirrored"))
     found = _found(checked.join(sql.broadcast(faults), ["vhost", "queue"]))
     in_turn = Window.partitionBy("vhost", "queue", "finding").orderBy("published_at", "message_key", "copy")
     listed = (
@@ -330,7 +330,7 @@ def findings(checked: DataFrame, figures: DataFrame, limit: int) -> DataFrame:
         .groupBy("vhost", "queue")
         .agg(sql.array_sort(sql.collect_list(sql.struct(*FINDING))).alias("findings"))
     )
-    with_lists = figures.join(listed, ["vhost", "queue"], "left")
+    with_lists = stats.join(listed, ["vhost", "queue"], "left")
     return with_lists.withColumn("findings", sql.coalesce("findings", sql.array()))
 
 

@@ -152,18 +152,18 @@ def _finish(attempts: Attempts, settings: CompensateSettings) -> Mapping[str, in
     kept.begun(attempts, settings.state)
     with JobProgress("compensate: messages", run.messages) as progress:
 
-        def tell(part: PublishPart) -> None:
+        def report_part(part: PublishPart) -> None:
             progress.advance(part.messages)
 
         progress.advance(sum(part.messages for part in run.parts if part.number in done))
         steps: Mapping[str, int] = {}
         if settings.outbox:
             rows = attempts.rows.where(sql.col("run") == run.number)
-            steps = outbox.settle_in_outbox(rows, run, folder, settings.outbox, settings.keep, tell)
+            steps = outbox.settle_in_outbox(rows, run, folder, settings.outbox, settings.keep, report_part)
         else:
             name = f"{attempts.publisher}-{run.number}"
             destination = PublishDestination(settings.url, name, run.exchange, settings.timeout_s)
-            publish(as_messages(attempts.rows, run.number), run.parts, folder, destination, tell)
+            publish(as_messages(attempts.rows, run.number), run.parts, folder, destination, report_part)
     kept.closed(attempts, settings.state)
     return steps
 

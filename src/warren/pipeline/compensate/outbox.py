@@ -74,7 +74,7 @@ def preview_in_outbox(messages: DataFrame, exchange: str, url: str, keep: timede
 
 
 def settle_in_outbox(
-    rows: DataFrame, run: OpenRun, folder: Folder, url: str, keep: timedelta, tell: Callable[[PublishPart], None]
+    rows: DataFrame, run: OpenRun, folder: Folder, url: str, keep: timedelta, report: Callable[[PublishPart], None]
 ) -> Mapping[str, int]:
     """Apply the rest of the run; returns its steps. Parts that an earlier run applied are not included."""
     steps: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def settle_in_outbox(
                 findings = _findings(rows.where(sql.col("part") == part.number), run.exchange)
                 steps.update(step.value for step in apply_corrections(engine, findings, keep))
 
-        write_parts(run.parts, folder, write, tell)
+        write_parts(run.parts, folder, write, report)
     return steps
 
 
@@ -133,12 +133,12 @@ def _moment(body: str) -> datetime | None:
     if not isinstance(said, dict):
         return None
     wrong, right = said.get("wrong"), said.get("right")
-    told = [
+    times = [
         record.get(name)
         for record, name in ((wrong, "received_at"), (right, "created_at"), (said, "created_at"))
         if isinstance(record, dict)
     ]
-    for text in told:
+    for text in times:
         try:
             found = datetime.fromisoformat(str(text))
         except ValueError:

@@ -173,14 +173,14 @@ def _publish(staged: DataFrame, parts: Sequence[PublishPart], folder: Folder, de
     records, messages, size = 0, 0, 0
     with JobProgress("load: publishing", _sum(parts, "records")) as progress:
 
-        def tell(part: PublishPart) -> None:
+        def report_part(part: PublishPart) -> None:
             nonlocal records, messages, size
             records, messages, size = records + part.records, messages + part.messages, size + part.bytes
-            progress.tell(f"load: {messages} messages, {size / 1e6:.1f} MB; records")
+            progress.show(f"load: {messages} messages, {size / 1e6:.1f} MB; records")
             progress.advance(part.records)
 
         progress.advance(_sum(parts, "records") - _sum(left, "records"))
-        publish(as_messages(staged), parts, folder, destination, tell)
+        publish(as_messages(staged), parts, folder, destination, report_part)
     return _sum(left, "messages")
 
 

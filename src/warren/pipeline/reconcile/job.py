@@ -149,11 +149,11 @@ def _picked(settings: ReconcileSettings, opened: list[OpenLedger], keys: DataFra
 def _count_rows(settings: ReconcileSettings, opened: list[OpenLedger]) -> dict[str, dict[str, Any]]:
     """For each ledger: all rows, those of the day, and the sums of their amounts."""
     of_day = comparison.is_in_day(settings.business_day)
-    figures = [sql.count(sql.lit(1)).alias("all"), sql.count_if(of_day).alias("rows")]
+    aggregates = [sql.count(sql.lit(1)).alias("all"), sql.count_if(of_day).alias("rows")]
     if len(settings.amounts) == 1 and not settings.compared:
-        figures.append(sql.sum(sql.when(of_day, sql.col(settings.amounts[0]))).alias("total"))
+        aggregates.append(sql.sum(sql.when(of_day, sql.col(settings.amounts[0]))).alias("total"))
     counted = {
-        row["ledger"]: row.asDict() for row in _union(settings, opened).groupBy("ledger").agg(*figures).collect()
+        row["ledger"]: row.asDict() for row in _union(settings, opened).groupBy("ledger").agg(*aggregates).collect()
     }
     nothing = {"all": 0, "rows": 0}
     return {name: counted.get(number, nothing) for number, name in enumerate(settings.names)}
@@ -161,26 +161,26 @@ def _count_rows(settings: ReconcileSettings, opened: list[OpenLedger]) -> dict[s
 
 def _refuse_empty(settings: ReconcileSettings, counted: dict[str, dict[str, Any]]) -> None:
     for ledger in settings.ledgers:
-        figures = counted[ledger.name]
-        if figures["rows"] or ledger.may_be_empty:
+        counts = counted[ledger.name]
+        if counts["rows"] or ledger.may_be_empty:
             continue
-        if not figures["all"]:
+        if not counts["all"]:
             raise PipelineError(f"ledger {ledger.name} is empty; if it may be, say so")
         raise PipelineError(
-            f"ledger {ledger.name} has no row of {settings.day} (in {settings.zone}) among {figures['all']:,}; "
+            f"ledger {ledger.name} has no row of {settings.day} (in {settings.zone}) among {counts['all']:,}; "
             "if it may be empty, say so"
         )
 
 
 def _outcome(settings: ReconcileSettings, counted: dict[str, dict[str, Any]], compared: DataFrame) -> ReconcileOutcome:
-    figures = [sql.count(sql.lit(1)).alias("keys"), sql.sum(comparison.AUTHORITY_ROWS).alias("authority_rows")]
+    aggregates = [sql.count(sql.lit(1)).alias("keys"), sql.sum(comparison.AUTHORITY_ROWS).alias("authority_rows")]
     for number, name in enumerate(settings.names):
-        figures += [
+        aggregates += [
             sql.count_if(sql.col(name).isNotNull()).alias(f"keys_{number}"),
             sql.coalesce(sql.sum(sql.col(name)["rows"] - 1), sql.lit(0)).alias(f"repeated_{number}"),
             sql.count_if(sql.array_contains("late", name)).alias(f"late_{number}"),
         ]
-    found = compared.groupBy(comparison.OF_THE_DAY, "status").agg(*figures).collect()
+    found = compared.groupBy(comparison.OF_THE_DAY, "status").agg(*aggregates).collect()
     unsuspected = counted[settings.authority]["rows"] - sum(row["authority_rows"] for row in found)
     todays = [row for row in found if row[comparison.OF_THE_DAY]]
     counts = dict.fromkeys(comparison.PRECEDENCE, 0) | {row["status"]: row["keys"] for row in todays}

@@ -107,9 +107,9 @@ def _verdict(found: Reconciliation) -> str:
 
 def _summary(found: Reconciliation) -> tuple[PagePart, ...]:
     share = "–" if not found.keys else _percent(found.keys - found.differing, found.keys)
-    figures = (("Keys", shown(found.keys)), ("Differences", shown(found.differing)), ("In balance", share))
+    headline = (("Keys", shown(found.keys)), ("Differences", shown(found.differing)), ("In balance", share))
     tone = "good" if found.keys and not found.differing else "bad" if found.differing else "warn"
-    parts: list[PagePart] = [Paragraph(_verdict(found), tone), FactList(figures, large=True)]
+    parts: list[PagePart] = [Paragraph(_verdict(found), tone), FactList(headline, large=True)]
     if found.facts:
         parts.append(FactList(found.facts))
     return tuple(parts)
@@ -240,7 +240,7 @@ def facts(outcome: ReconcileOutcome) -> dict[str, Any]:
     }
 
 
-def told(outcome: ReconcileOutcome) -> str:
+def summary_text(outcome: ReconcileOutcome) -> str:
     """A few lines for people."""
     width = max(len(name) for name in (*outcome.settings.names, *outcome.counts))
     lines = [title(outcome.settings)]

@@ -71,7 +71,7 @@ def claim(lake: Folder, source: str, facts: dict[str, Any]) -> None:
     if known not in (None, facts):
         if event_folder(lake, source).child(COMMITTED).children():
             raise PipelineError(
-                f"source {source!r} of {lake} is {_told(known)}, and not {_told(facts)}; give it another name"
+                f"source {source!r} of {lake} is {_described(known)}, and not {_described(facts)}; give it another name"
             )
         checkpoint_folder(lake, source).delete()
     if lake.read_json(LAKE) is None:
@@ -141,5 +141,5 @@ def _check_kind(lake: Folder, found: Any) -> None:
         )
 
 
-def _told(facts: dict[str, Any]) -> str:
+def _described(facts: dict[str, Any]) -> str:
     return " ".join(str(value) for value in facts.values())

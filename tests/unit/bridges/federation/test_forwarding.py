@@ -1,4 +1,4 @@
-"""What a link makes of a message."""
+"""How a link rewrites a message."""
 
 from warren.bridges.federation.headers import rewrite_for_exchange, rewrite_for_queue
 from warren.bridges.transfer_options import RewrittenMessage
@@ -49,7 +49,7 @@ def test_a_message_that_was_here_is_dropped() -> None:
     assert for_exchange(delivery(Properties(headers={"x-received-from": before})), max_hops=9) is None
 
 
-def test_what_a_client_put_in_the_place_of_the_list_is_replaced() -> None:
+def test_an_invalid_list_of_hops_from_a_client_is_replaced() -> None:
     out = for_exchange(delivery(Properties(headers={"x-received-from": "me"})))
     assert out is not None
     assert read(out).headers == {"x-received-from": [{**HOP, "redelivered": False}]}
@@ -67,7 +67,7 @@ def test_a_user_id_stays_only_if_the_upstream_is_trusted() -> None:
     assert read(trusted).user_id == "mallory"
 
 
-def test_a_message_for_a_queue_says_once_what_it_was_published_with() -> None:
+def test_a_message_for_a_queue_has_its_original_exchange_and_key_once() -> None:
     out = rewrite_for_queue("fq", QUEUE_HOP, False)(delivery(Properties(headers={"CC": ["other"]})))
     assert out is not None
     assert (out.exchange, out.routing_key) == ("", "fq")

@@ -38,7 +38,7 @@ def test_a_message_does_not_come_back_to_a_broker_it_was_at() -> None:
     assert may_be_forwarded(["not a table"], 9, "here", "/")
 
 
-def test_a_binding_of_this_broker_says_who_wants_it_and_how_far_it_goes() -> None:
+def test_a_binding_of_this_broker_has_its_origin_and_hop_limit() -> None:
     assert upstream_binding_arguments({"x-match": "all"}, 2, "there", "/", HERE) == {
         "x-match": "all",
         "x-bound-from": [{**HERE, "hops": 2}],
@@ -90,7 +90,7 @@ def test_bindings_with_other_arguments_are_others() -> None:
     assert len(upstream_bindings(bindings, plan(), "there", "A")) == 2
 
 
-def test_only_what_differs_is_bound_and_unbound() -> None:
+def test_only_differing_bindings_are_bound_and_unbound() -> None:
     made = upstream_bindings([binding("stays", "q"), binding("goes", "q")], plan(), "there", "A")
     wanted = upstream_bindings([binding("stays", "q"), binding("comes", "q")], plan(), "there", "A")
     missing, surplus = binding_differences(made, wanted)
@@ -116,6 +116,6 @@ def test_an_internal_exchange_has_a_name_that_amqp_has_room_for_however_long_tha
     assert internal_exchange_name("q" * 244, "0a1b2c3d", "A") == "q" * 244 + " 0a1b2c3d A"
 
 
-def test_links_are_told_apart_whatever_their_names_have_in_them() -> None:
+def test_links_with_any_names_have_distinct_keys() -> None:
     assert link_key("exchange", "a/b", "c", "up", "x") != link_key("exchange", "a", "b/c", "up", "x")
     assert len(link_id(link_key("queue", "/", "q", "up", "q"))) == 8

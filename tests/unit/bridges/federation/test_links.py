@@ -1,4 +1,4 @@
-"""Which links there are, how they stand, and what keeps others from being."""
+"""Federation links, their states, and the reasons why a link is missing."""
 
 import pytest
 
@@ -125,7 +125,7 @@ def test_links_are_shown_as_rabbitmq_shows_them() -> None:
 
 
 @pytest.mark.parametrize(("ack_mode", "forwarded"), [("on-confirm", 3), ("on-publish", 5), ("no-ack", 5)])
-def test_what_waits_for_no_confirm_is_forwarded_when_it_is_sent(ack_mode: str, forwarded: int) -> None:
+def test_without_confirms_a_message_counts_as_forwarded_when_it_is_sent(ack_mode: str, forwarded: int) -> None:
     host = FederatedHost(exchange(), queue())
     host.defined = [upstream(ack_mode=ack_mode)]
     keepers = {link.key: BridgeWorker(host, link, lambda keeper: None) for link in FederationLinks().wanted(host)}

@@ -1,4 +1,4 @@
-"""What RabbitMQ 3.10 answered to the same definitions, but for what it crashed on or would stumble over later."""
+"""The answers of RabbitMQ 3.10 to the same definitions, except those that make it crash at once or later."""
 
 import pytest
 

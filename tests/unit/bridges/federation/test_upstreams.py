@@ -1,4 +1,4 @@
-"""Which upstreams a policy means, and what each of them says."""
+"""The upstreams that a policy selects, and their settings."""
 
 from warren.bridges.federation.upstreams import FederationUpstream, FederationUpstreams
 from warren.bridges.host import FederatedObject
@@ -98,7 +98,7 @@ def test_a_missing_upstream_of_a_set_is_left_out_and_logged() -> None:
     ]
 
 
-def test_an_upstream_or_a_set_that_does_not_exist_is_told() -> None:
+def test_a_missing_upstream_or_set_is_reported() -> None:
     known = FederationUpstreams([upstream("up", vhost="other")], [])
     [(name, sentence)] = known.missing(exchange(federation_upstream="up"))
     assert (name, sentence.split(":")[0]) == (

@@ -26,7 +26,7 @@ def test_an_unused_queue_has_no_stats() -> None:
     assert _queue(messages=0) == QueueCounters("/", "orders", False, False, 0, None, None, None)
 
 
-def test_a_queue_that_is_down_does_not_say_what_is_in_it() -> None:
+def test_the_counts_of_a_queue_that_is_down_are_unknown() -> None:
     assert _queue(state="down").in_queue is None
 
 

@@ -15,7 +15,7 @@ def test_every_status_that_is_a_difference_has_an_action() -> None:
     assert set(chosen_actions(())) == set(PRECEDENCE) - IN_ORDER == set(ALLOWED)
 
 
-def test_what_nobody_has_looked_at_is_not_acted_on_where_it_cannot_be_told_who_is_right() -> None:
+def test_by_default_contradicting_and_unreadable_keys_are_left_alone() -> None:
     chosen = chosen_actions(())
     assert {status for status, action in chosen.items() if action == "none"} == {"contradicting", "unreadable"}
 

@@ -54,7 +54,7 @@ def test_records_of_one_key_are_merged_wherever_they_stand() -> None:
     assert found == {f"key {key}": [{"n": place} for place in range(key, 9, 3)] for key in range(3)}
 
 
-def test_what_waits_for_its_key_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_wait_for_their_key_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BUFFERED_BYTES_MAX", 100)
     packer = RecordPacker("f", 1000)
     sent = [item for place in range(30) for item in packer.add(record(place, 10, f"{place}"))]

@@ -1,4 +1,4 @@
-"""What files say, record by record; without Spark."""
+"""The records of files; without Spark."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ TYPES = "id bigint, amount decimal(12, 2), day date, paid boolean, at timestamp"
 
 
 def read(path: Path, **shape: Any) -> tuple[list[dict[str, Any]], list[BadRecord]]:
-    """All records of a file, and what is none."""
+    """All records of a file, and its malformed parts."""
     found = [
         item for task in tasks_of(find_files([str(path)])) for part in task for item in records(part, Shape(**shape))
     ]
@@ -57,7 +57,7 @@ def test_a_csv_has_lines_in_quotes_empty_texts_and_other_delimiters(tmp_path: Pa
     assert [row["name"] for row in good] == ['two\nlines; "quoted"', "", None]
 
 
-def test_what_a_csv_has_wrong_is_apart_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_malformed_rows_of_a_csv_are_kept_apart_and_the_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     path.write_bytes(b"id,amount\n1,1.00\n2\n3,3.00,extra\nx,4.00\n5,5.001\n6,\xff\n7,7.00\n")
     good, bad = read(path, schema="id bigint, amount decimal(12, 2)")
@@ -209,7 +209,7 @@ def test_a_sheet_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) 
         read(path, sheet="Order")
 
 
-def test_a_folder_is_its_files_but_not_what_others_wrote_beside_them(tmp_path: Path) -> None:
+def test_a_folder_is_read_without_hidden_and_temporary_files(tmp_path: Path) -> None:
     for name in ("b.csv", "a.csv", "day/c.csv", "_temporary/d.csv", ".e.csv", "notes.txt"):
         path = tmp_path / "in" / name
         path.parent.mkdir(exist_ok=True, parents=True)

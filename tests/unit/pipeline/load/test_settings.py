@@ -1,4 +1,4 @@
-"""What a load is told, and what of that is refused."""
+"""The settings of a load, and those that are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_contradicting_settings_are_refused(tmp_path: Path, given: dict[str, Any
         settings(tmp_path, **given)
 
 
-def test_a_state_within_what_is_loaded_is_refused(tmp_path: Path) -> None:
+def test_a_state_within_the_loaded_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="which is loaded; keep it elsewhere"):
         LoadSettings((str(tmp_path),), Folder(str(tmp_path / "state")), "amqp://localhost", Shape("orders"))
     beside = LoadSettings((str(tmp_path / "st"),), Folder(str(tmp_path / "state")), "amqp://localhost", Shape("orders"))

@@ -67,7 +67,7 @@ def test_a_day_that_is_given_counts_more_than_the_files(tmp_path: Path, monkeypa
     assert described(_file(tmp_path, WHOLE), day="2026-11-14").day == date(2026, 11, 14)
 
 
-def test_of_two_files_the_left_one_is_the_authority_and_names_say_what_they_are() -> None:
+def test_of_two_files_the_left_one_is_the_authority() -> None:
     settings = two_paths("a.CSV", "json:b", {"key": ["id"], "amounts": ["amount"], "time": "at", "zone": "Asia/Tokyo"})
     assert (settings.names, settings.authority) == (("left", "right"), "left")
     assert [ledger.source.kind for ledger in settings.ledgers] == ["csv", "json"]

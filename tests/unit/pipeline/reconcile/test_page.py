@@ -1,4 +1,4 @@
-"""What the page of a reconciliation says."""
+"""The page of a reconciliation."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -39,7 +39,7 @@ def test_a_list_of_differences_says_how_many_it_leaves_out() -> None:
     assert '<p class="more">1 more is not shown.</p>' in render_page(FOUND)
 
 
-def test_what_is_listed_without_being_a_difference_is_not_called_one() -> None:
+def test_a_listed_key_without_a_difference_is_not_called_a_difference() -> None:
     late = StatusTotals("late", "It came after the day.", 1, None, balanced=True)
     written = render_page(
         replace(FOUND, statuses=(late,), differences=(DifferenceList("late", ("Key",), (("o9",),), 1),))

@@ -1,4 +1,4 @@
-"""What is told of a reconciliation: amounts without idle zeros, and a verdict that a script and a person agree on."""
+"""The summary of a reconciliation: amounts without trailing zeros, and one verdict for scripts and people."""
 
 from decimal import Decimal
 
@@ -6,7 +6,7 @@ import pytest
 
 from warren.pipeline.reconcile.comparison import PRECEDENCE
 from warren.pipeline.reconcile.settings import LedgerSource, ReconcileLedger, ReconcileSettings
-from warren.pipeline.reconcile.summary import LedgerCounts, ReconcileOutcome, facts, told, trimmed
+from warren.pipeline.reconcile.summary import LedgerCounts, ReconcileOutcome, facts, summary_text, trimmed
 
 SETTINGS = ReconcileSettings(
     tuple(ReconcileLedger(name, LedgerSource("csv")) for name in ("orders", "payments")), ("order_id",), "orders"
@@ -32,7 +32,7 @@ def test_an_amount_keeps_its_digits_and_loses_the_zeros_of_its_type(amount: str,
 def test_late_keys_are_no_differences() -> None:
     outcome = _outcome(late=2, balanced=1232)
     assert outcome.balanced
-    assert told(outcome).splitlines() == [
+    assert summary_text(outcome).splitlines() == [
         "orders and payments",
         "  orders                1,234 rows  the authority",
         "  payments              1,234 rows",
@@ -47,7 +47,7 @@ def test_every_other_status_is_one(status: str) -> None:
     outcome = _outcome(**{status: 1})
     assert not outcome.balanced
     assert facts(outcome)["balanced"] is False
-    assert told(outcome).splitlines()[-1] == "1 difference"
+    assert summary_text(outcome).splitlines()[-1] == "1 difference"
 
 
 def _outcome(**counts: int) -> ReconcileOutcome:

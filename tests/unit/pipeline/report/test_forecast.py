@@ -1,4 +1,4 @@
-"""What is foretold, and what is not."""
+"""Forecasts, and when there is none."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -65,12 +65,12 @@ def test_the_room_is_used_up_by_the_sum_of_the_days() -> None:
     assert forecast.days_to_total_limit(trend, 100 * 366 + 1) == DaysToLimit(None, None, None)
 
 
-def test_what_shrinks_to_nothing_frees_no_room() -> None:
+def test_a_shrinking_quantity_never_reaches_a_limit() -> None:
     trend = trend_of(days_of([700, 600, 500, 400, 300, 200, 100]))
     assert forecast.days_to_total_limit(trend, 1) == DaysToLimit(None, None, None)
 
 
-def test_what_varies_is_foretold_with_a_range() -> None:
+def test_the_forecast_of_a_varying_quantity_has_a_range() -> None:
     reach = forecast.days_to_daily_limit(trend_of(days_of([100, 240, 260, 440, 460, 640, 660])), 1000)
     assert reach.earliest is not None
     assert reach.expected is not None
@@ -103,7 +103,7 @@ def test_the_sentence_on_a_rate_names_the_day() -> None:
     assert not far.is_near
 
 
-def test_the_sentence_on_a_disk_says_what_it_supposes() -> None:
+def test_the_sentence_about_a_disk_states_its_assumptions() -> None:
     days = days_of([1024] * 7)
     trend = fit_trend([day.bytes for day in days])
     assert forecast.forecast_disk(trend, days, 10 * 1000 * 1024).text == (

@@ -116,7 +116,7 @@ def test_nothing_more_is_no_batch(tmp_path: Path) -> None:
     written.close()
 
 
-def test_a_read_of_what_is_there_ends_where_it_was_when_it_began(tmp_path: Path) -> None:
+def test_a_read_ends_at_the_end_of_the_files_when_it_began(tmp_path: Path) -> None:
     written = Written(tmp_path)
     written.append(5)
     source = reader(tmp_path)

@@ -1,4 +1,4 @@
-"""What a lake keeps of its sources; without Spark."""
+"""The facts about sources that a lake keeps; without Spark."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ WRONG, RIGHT = FileSource("/traces/wrong"), FileSource("/traces/right")
 
 @pytest.fixture
 def claimed(tmp_path: Path) -> Folder:
-    """A lake into which a run began to read from the wrong place: what it planned is in Spark's checkpoint."""
+    """A lake that a run began to fill from the wrong folder, with a checkpoint of Spark."""
     folder = Folder(str(tmp_path / "lake"))
     lake.claim(folder, WRONG.source, WRONG.facts())
     lake.checkpoint_folder(folder, WRONG.source).child("offsets").put_text("0", "v1\n{}\n")
@@ -41,7 +41,7 @@ def test_a_source_of_which_something_was_read_keeps_its_place(claimed: Folder) -
     assert lake.checkpoint_folder(claimed, WRONG.source).child("offsets").children() == ["0"]
 
 
-def test_a_run_again_keeps_what_was_planned(claimed: Folder) -> None:
+def test_a_repeated_run_keeps_the_checkpoint(claimed: Folder) -> None:
     lake.claim(claimed, WRONG.source, WRONG.facts())
     assert lake.checkpoint_folder(claimed, WRONG.source).child("offsets").children() == ["0"]
 

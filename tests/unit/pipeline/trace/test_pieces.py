@@ -62,7 +62,7 @@ def test_a_folder_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         (TracePosition(5, 41), "41 bytes of file 5 were read, and it has 40", TracePosition(5, 0)),
     ],
 )
-def test_a_position_tells_what_is_gone(position: TracePosition, lost: str, resumed: TracePosition) -> None:
+def test_a_position_shows_the_lost_files(position: TracePosition, lost: str, resumed: TracePosition) -> None:
     here = TraceExtent({3: 20, 4: 30, 5: 40}, 5)
     assert here.lost(position) == lost
     assert here.resumed(position) == resumed
@@ -95,7 +95,7 @@ def test_a_line_that_is_longer_than_a_share_is_taken_whole(tmp_path: Path) -> No
         assert files.line_end(file, 0, 10, len(octets)) == len(octets) - 3
 
 
-def test_a_piece_is_found_by_its_number_whatever_the_trace_does_meanwhile(tmp_path: Path) -> None:
+def test_a_piece_is_found_by_its_number_while_the_trace_is_rotated(tmp_path: Path) -> None:
     written = Written(tmp_path, piece_bytes=16)
     written.append(1)
     begun, ended = threading.Event(), threading.Event()

@@ -3,6 +3,7 @@
 Not here: reading them.
 """
 
+from functools import partial
 from pathlib import Path
 
 from warren.admin.tracing.files import TraceFile, TraceRotation
@@ -12,7 +13,8 @@ class Written:
     """A trace that is being written; `lines` is everything that was."""
 
     def __init__(self, directory: Path, name: str = "orders", piece_bytes: int = 40, pieces_max: int = 1000) -> None:
-        self._open = lambda: TraceFile(str(directory), f"{name}.log", b"{", TraceRotation(piece_bytes, pieces_max))
+        rotation = TraceRotation(piece_bytes, pieces_max)
+        self._open = partial(TraceFile, str(directory), f"{name}.log", b"{", rotation)
         self._file = self._open()
         self.lines: list[bytes] = []
 
