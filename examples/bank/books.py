@@ -1,9 +1,9 @@
-"""Whether the books of both services agree: plain SQL in each database, and the reconcile job over both ledgers.
+"""Checks that the books of both services agree: plain SQL in each database, and the reconcile job over both ledgers.
 
-An operation *stands* when the teller has the bank's word for it, and in the bank's books when it is booked and not
-struck. What the bank refused, or never answered, stands in neither.
+An operation *stands* in the teller's books when the bank's receipt says so, and in the bank's books when it is booked
+and not struck. An operation that the bank refused or did not answer stands in neither.
 
-Not here: how the books come to be (`teller`, `core_bank`).
+Not here: writing the books (`teller`, `core_bank`).
 """
 
 import subprocess
@@ -58,18 +58,18 @@ LEDGER_OF_BANK = f"SELECT operation, amount, currency FROM entries WHERE {NOT_ST
 
 
 class Books:
-    """Both databases, when everything is at rest."""
+    """Both databases, after all messages have arrived."""
 
     def __init__(self, teller: Database, bank: Database) -> None:
         self._teller = teller
         self._bank = bank
 
     def is_anything_open(self) -> bool:
-        """Whether either outbox has something that is not through with: asks `warren client open`."""
+        """True if either outbox has an incomplete operation, as `warren client open` says."""
         return any(_open_items(database) for database in (self._teller, self._bank))
 
     def settlings(self) -> tuple[int, int]:
-        """How many confirmations there are, and entries that were struck; as soon as both databases answer."""
+        """The counts of confirmations and of struck entries; waits until both databases answer."""
         sent = self._teller.patiently(lambda: _row(self._teller, SENDINGS))
         return sent[2], self._bank.patiently(lambda: _one(self._bank, STRUCK))
 
@@ -91,7 +91,7 @@ class Books:
         ]
 
     def wrongs(self, told: Path) -> list[str]:
-        """What is wrong with the books, in sentences; none if all is well."""
+        """The errors in the books, as sentences; an empty list if there are none."""
         standing, booked = _row(self._teller, STANDING), _row(self._bank, BOOKED)
         drawer, balances = _one(self._teller, DRAWER), _one(self._bank, BALANCES, OPENED_WITH)
         found = []
@@ -117,7 +117,7 @@ class Books:
         return found
 
     def write_ledgers(self, directory: Path) -> None:
-        """Both sides' own ledgers as CSV, and what is compared with what, in one folder."""
+        """Write both ledgers as CSV, and the configuration of the comparison, into one folder."""
         _export(self._teller, LEDGER_OF_TELLER, directory / "teller.csv")
         _export(self._bank, LEDGER_OF_BANK, directory / "bank.csv")
         description = Template(LEDGERS.read_text())
@@ -134,7 +134,7 @@ class Books:
         return found
 
     def _sent_once(self) -> list[tuple[Any, ...]]:
-        """Entries whose order must be right: what is sent again later has lost its place, and must."""
+        """Entries that must be in order: those that were sent once. A resent message has lost its place."""
         straight = set(_names(self._teller, NEVER_RESENT))
         return [entry for entry in _rows(self._bank, ENTRIES) if entry[0] in straight]
 
@@ -143,7 +143,7 @@ class Books:
 
 
 def reconciled(directory: Path) -> tuple[int, str]:
-    """The exit code of the reconcile job, which is 0 if all is in balance, and what it says."""
+    """The exit code of the reconcile job, which is 0 if the ledgers balance, and its output."""
     command = [WARREN, "pipeline", "reconcile", str(directory / LEDGERS.name), "--out", str(directory / "found")]
     done = subprocess.run([*command, "--master", "local[2]"], capture_output=True, text=True)
     return done.returncode, done.stdout.strip() or done.stderr.strip()
@@ -157,7 +157,7 @@ def _open_items(database: Database) -> bool:
 
 
 class BooksUnread(Exception):
-    """Nobody could tell what is open."""
+    """`warren client open` failed."""
 
 
 def _one(database: Database, query: str, *values: Any) -> Any:
@@ -174,7 +174,7 @@ def _names(database: Database, query: str, *values: Any) -> list[str]:
 
 def _rows(database: Database, query: str, *values: Any) -> list[tuple[Any, ...]]:
     with database.connect() as connection:
-        # without values a percent sign is one
+        # without parameters the driver does not interpret percent signs
         return connection.execute(query, values or None).fetchall()
 
 

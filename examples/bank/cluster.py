@@ -1,6 +1,6 @@
-"""The broker: three nodes on this machine, by `warren cluster`, with queues that are mirrored on all of them.
+"""The broker: three nodes on this machine, by `warren cluster`, with queues mirrored to all of them.
 
-Not here: what goes through the queues (`operations`).
+Not here: the messages (`operations`).
 """
 
 import base64
@@ -29,11 +29,11 @@ LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
 class ClusterFailed(Exception):
-    """A command to the cluster, or a question, was of no use."""
+    """A command or an HTTP request to the cluster failed."""
 
 
 class Cluster:
-    """Within a `with`, at whose end all its nodes are stopped; `up` first."""
+    """A context manager; its end stops all nodes. Call `up` first."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -41,7 +41,7 @@ class Cluster:
         self._down: set[str] = set()
 
     def up(self) -> None:
-        """Three nodes, the policy, and the queues: one consumer at a time, so that an account's order stands."""
+        """Start three nodes, set the policy, declare the queues; each has one active consumer, to keep the order."""
         self._command("cluster", "up", "--nodes", "3", "--amqp", "0", "--http", "0", "--peer", "0")
         self._nodes = json.loads((self._directory / "cluster.json").read_text())["nodes"]
         policy = ("set_policy", "ha", "^bank\\.", json.dumps(MIRRORED), "--apply-to", "queues")
@@ -60,7 +60,7 @@ class Cluster:
             self._command("cluster", "down")
 
     def url(self, first: int = 0) -> str:
-        """Of all nodes, beginning with this one: whoever connects takes the first that answers, and waits for one."""
+        """The URL of all nodes, beginning with this one. A client uses the first that answers, and waits for one."""
         ports = [node["amqp"] for node in self._nodes[first % 3 :] + self._nodes[: first % 3]]
         return f"amqp://{','.join(f'127.0.0.1:{port}' for port in ports)}?connection_attempts=120&retry_delay=0.5"
 
@@ -73,27 +73,27 @@ class Cluster:
         self._down.discard(node)
 
     def master_of(self, queue: str) -> str:
-        """The node that has the queue; where nobody leads for the moment, it is asked again."""
+        """The queue's master; asks again while the queue has none."""
         deadline = time.monotonic() + DEADLINE_S
         while not (node := str(self._told(queue).get("node", ""))):
             if time.monotonic() > deadline:
-                raise ClusterFailed(f"nobody is master of {queue} after {DEADLINE_S:.0f} s")
+                raise ClusterFailed(f"{queue} has no master after {DEADLINE_S:.0f} s")
             time.sleep(0.1)
         return node.partition("@")[0]
 
     def active_consumer_of(self, queue: str) -> str:
-        """The name of the transport to which the queue's messages go; empty if nobody has them or can tell."""
+        """The connection name of the queue's active consumer; empty if there is none or no node answers."""
         active = [each for each in self._told(queue).get("consumer_details", ()) if each.get("active")]
         try:
             names = {each["name"]: each.get("user_provided_name", "") for each in self._asked("connections")}
         except (OSError, HTTPException):
             return ""
         found = [names.get(each["channel_details"]["connection_name"], "") for each in active]
-        # a transport has two connections, and tells them apart by what follows its name
+        # a transport has two connections, with different suffixes after its name
         return str(found[0]).partition(" (")[0] if len(found) == 1 else ""
 
     def await_mirrors(self) -> None:
-        """Until every queue is in sync on all nodes."""
+        """Wait until the mirrors of every queue are in sync."""
         deadline = time.monotonic() + DEADLINE_S
         for queue in QUEUES:
             while len(self._told(queue).get("synchronised_slave_nodes", ())) < 2:
@@ -102,14 +102,14 @@ class Cluster:
                 time.sleep(0.1)
 
     def is_empty(self) -> bool:
-        """Whether no queue has a message, in hand or parked; no if nobody answers."""
+        """True if all queues are empty, unacked messages and parking queues included; False if no node answers."""
         try:
             return all(queue.get("messages") == 0 for queue in self._asked("queues/%2F"))
         except (OSError, HTTPException):
             return False
 
     def purge(self, queue: str, within_s: float) -> int:
-        """Throw away whatever a queue has ready, as by a mistake, as soon as it has something; how many that were."""
+        """Purge a queue, as by mistake, as soon as it has ready messages; the count of purged messages."""
         deadline = time.monotonic() + within_s
         with blocking.connect(self.url()) as connection:
             channel = connection.channel()

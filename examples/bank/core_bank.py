@@ -1,7 +1,7 @@
-"""The bank: its own database with the accounts, and what an operation and its reversal do to them.
+"""The bank: its own database with the accounts, and the effect of an operation and of its reversal.
 
-Nothing in the tables keeps an operation from being booked or struck twice: that is for the inbox to do, and for the
-checks at the end to see.
+No constraint of the tables prevents an operation from being booked or struck twice. The inbox does, and the checks at
+the end verify it.
 
 Not here: the processes (`service`), the other side (`teller`).
 """
@@ -40,7 +40,7 @@ def open_books(engine: Engine) -> None:
 
 
 def book(transaction: Connection, message: Incoming) -> None:
-    """Book it, or refuse a withdrawal of more than there is."""
+    """Book the operation, or refuse a withdrawal that exceeds the balance."""
     operation = Operation.read(message.body)
     changed = transaction.execute(
         text("UPDATE accounts SET balance = balance + :amount WHERE id = :id AND balance + :amount >= 0 RETURNING id"),
@@ -58,7 +58,7 @@ def book(transaction: Connection, message: Incoming) -> None:
 
 
 def strike(transaction: Connection, message: Incoming) -> None:
-    """Take back what was booked, because the teller has had it reversed; without a look at what there is to take."""
+    """Strike the entry, because the teller reversed the operation. Does not check the balance."""
     operation = Operation.read(message.body)
     transaction.execute(
         text("INSERT INTO strikes (operation, account, amount) VALUES (:id, :account, :signed)"),

@@ -1,8 +1,8 @@
-"""A PostgreSQL server of its own for each service, in a folder that goes with it.
+"""A PostgreSQL server of its own for each service, in a temporary folder.
 
-PostgreSQL does not run as root; whoever runs this as root has it run as `nobody`.
+PostgreSQL does not run as root; if this program runs as root, the server runs as the user `nobody`.
 
-Not here: what is in the databases (`teller`, `core_bank`).
+Not here: the tables (`teller`, `core_bank`).
 """
 
 import os
@@ -26,11 +26,11 @@ SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max
 
 
 class DatabaseFailed(Exception):
-    """There is no PostgreSQL here, or it does not start."""
+    """PostgreSQL is not installed, or does not start."""
 
 
 class Database:
-    """Within a `with`, at whose end it is stopped and forgotten; everybody on this machine may do everything in it."""
+    """A context manager; its end stops the server and deletes its data. Every local user has full access."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -70,7 +70,7 @@ class Database:
         return psycopg.connect(host="127.0.0.1", port=self._port, user=USER, dbname=DATABASE, autocommit=True)
 
     def patiently(self, ask: Callable[[], Any]) -> Any:
-        """The answer, asked for again for as long as it may be away."""
+        """The result of a query, repeated while the server is down."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             try:
@@ -85,18 +85,18 @@ class Database:
         chosen = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         command = self._command("postgres", "-D", str(self._folder / "data"), *chosen)
         with (self._folder / "log").open("ab") as log:
-            # in a session of its own: Ctrl-C is for the run alone, which stops everything in good order
+            # in a session of its own: Ctrl-C goes to the run alone, which then stops the server
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         self._await_answer()
 
     def crash(self) -> None:
-        """End without a word to anybody, as by a power cut, but for what the kernel has: SIGQUIT is `immediate`."""
+        """Stop at once without a shutdown (`immediate`, SIGQUIT). Unlike a power cut, the page cache survives."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(DEADLINE_S)
 
     def cut_connections(self, share: float) -> int:
-        """End this share of all connections, drawn by the database itself; how many that were."""
+        """Terminate a random share of all connections; the count of them."""
         with self.connect() as connection:
             cut = connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -106,7 +106,7 @@ class Database:
             return len(cut.fetchall())
 
     def dump(self, path: Path) -> None:
-        """Everything in it as SQL, or why not."""
+        """Dump the database as SQL, or the error of the dump."""
         words = ["-h", "127.0.0.1", "-p", str(self._port), "-U", USER, DATABASE]
         with path.open("wb") as file:
             subprocess.run(self._command("pg_dump", *words), stdout=file, stderr=file, stdin=subprocess.DEVNULL)

@@ -1,9 +1,9 @@
-"""Receipts that come too late: while the bank dawdles, its database dates some of them so that the relay has to wait.
+"""Receipts that come too late: a trigger in the bank's database gives some of them a later due time for the relay.
 
-Of every operation it is the same receipt, however often it is asked for. So its deadline passes, that of the resend as
-well, and the teller has a deposit confirmed and a withdrawal reversed that the bank has long booked.
+An operation has one receipt, also when it is resent. So the deadline passes, that of the resend as well, and the teller
+asks for confirmation of a deposit, or reverses a withdrawal, that the bank has already booked.
 
-Not here: when that happens (`faults`).
+Not here: the times of the faults (`faults`).
 """
 
 import contextlib
@@ -31,7 +31,7 @@ CREATE TRIGGER dawdle BEFORE INSERT OR UPDATE ON warren_outbox
 
 
 class Delays:
-    """In the bank's database, whose tables must be there."""
+    """The trigger in the bank's database; the tables must exist."""
 
     def __init__(self, bank: Database) -> None:
         self._bank = bank
@@ -40,7 +40,7 @@ class Delays:
 
     @contextlib.contextmanager
     def dawdling(self) -> Iterator[None]:
-        """Within a `with`; at its end new receipts go as they come."""
+        """A context manager; after its end new receipts are sent at once."""
         self._bank.patiently(lambda: self._say(True))
         try:
             yield

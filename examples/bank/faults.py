@@ -1,14 +1,14 @@
-"""What goes wrong, by chance, in four lanes at once: processes, brokers, databases, receipts.
+"""Random faults in four parallel lanes: processes, brokers, databases, receipts.
 
-Within a lane one fault comes after another. Kinds are drawn like cards: when all of a lane have had their turn they are
-shuffled again. One node of the cluster and one database are down at a time at most, and come back after a while.
+Within a lane one fault comes after another, each kind once in random order, then all again. At most one node of the
+cluster and one database are down at a time; they come back after some seconds.
 
-Of two processes that could do the same, the one at work is hit twice out of three times: who has the lease, or whom the
-queue's messages go to. What hits nobody does not count.
+Of two processes of the same service, two faults out of three hit the active one: the holder of the lease, or the active
+consumer of the queue. A fault that hits no process is not counted.
 
-Receipts are late until that has shown: a deposit is confirmed, and a withdrawal that was booked is struck.
+Receipts are delayed until the delay has an effect: a deposit is confirmed, and a booked withdrawal is struck.
 
-Not here: who starts killed processes again (`staff`).
+Not here: starting killed processes again (`processes`).
 """
 
 import enum
@@ -25,7 +25,7 @@ from databases import Database
 from delays import Delays
 from narrator import Narrator
 from operations import OPERATIONS, QUEUES, RECEIPTS
-from staff import Staff
+from processes import Processes
 
 LOOK_UP_S = 0.5
 NODE_AWAY_S = (0.5, 6.0)
@@ -34,7 +34,7 @@ SLEEP_S = 7.0
 """Longer than the lease of a relay or a chaser."""
 
 TAKEOVER_S = 12.0
-"""Within which somebody is at work again, if a database and a broker are there."""
+"""Within this time a service has an active process again, if a database and a broker are up."""
 
 PURGE_WITHIN_S = 15.0
 LATE_WITHIN_S = 120.0
@@ -44,11 +44,11 @@ TAKING = "teller-receipts"
 CUSTOMERS = "teller-customers"
 
 Kinds = Mapping[str, Callable[[], str]]
-"""What each says when it has hit something; nothing otherwise."""
+"""Each fault by name; the function returns a description, or an empty string if it hit nothing."""
 
 
-class How(enum.StrEnum):
-    """What the one that is hit is about."""
+class Activity(enum.StrEnum):
+    """The state of the process that a fault hits."""
 
     AT_WORK = "at work"
     STANDING_BY = "standing by"
@@ -56,7 +56,7 @@ class How(enum.StrEnum):
 
 
 class Faults:
-    """Makes them; `made` counts those that hit by kind, `at_work` those of them that hit who was at work."""
+    """Injects faults. `made` counts those that hit, by kind; `at_work` those that hit an active process."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Faults:
         databases: list[Database],
         books: Books,
         delays: Delays,
-        staff: Staff,
+        processes: Processes,
         chance: random.Random,
     ) -> None:
         self.made: Counter[str] = Counter()
@@ -76,13 +76,13 @@ class Faults:
         self._databases = databases
         self._books = books
         self._delays = delays
-        self._staff = staff
+        self._processes = processes
         self._chance = chance
         self._failures: list[Exception] = []
         self._over = threading.Event()
 
     def go_on_for(self, duration_s: float) -> None:
-        """Until the time is over, a fault could not be made or a process failed, and what was begun is over, too."""
+        """Run until the time is over, a fault fails or a process fails; then wait until running faults have ended."""
         lanes = [
             threading.Thread(target=self._lane, args=(kinds, pauses_s))
             for kinds, pauses_s in (
@@ -97,11 +97,11 @@ class Faults:
         try:
             ends_at = time.monotonic() + duration_s
             while not self._over.wait(max(0.0, min(LOOK_UP_S, ends_at - time.monotonic()))):
-                self._staff.check()
+                self._processes.check()
                 if time.monotonic() >= ends_at:
                     break
         finally:
-            # also if the run is interrupted: what is down comes back before it is stopped in good order
+            # also if the run is interrupted: servers that are down come back before they are stopped
             self._over.set()
             for lane in lanes:
                 lane.join()
@@ -116,7 +116,7 @@ class Faults:
                     deck = self._chance.sample(list(kinds), len(kinds))
                 kind = deck.pop()
                 told = kinds[kind]()
-                self._narrator.say(f"{kind}: {told or 'nobody was hit, which does not count'}")
+                self._narrator.say(f"{kind}: {told or 'hit no process, not counted'}")
                 self.made[kind] += bool(told)
                 self._over.wait(self._chance.uniform(*pauses_s))
         except Exception as trouble:
@@ -148,31 +148,31 @@ class Faults:
 
     def _kill_one(self, kind: str, service: str) -> str:
         name, how = self._aim(kind, service)
-        if not self._staff.kill(name):
+        if not self._processes.kill(name):
             return ""
-        self.at_work[kind] += how is How.AT_WORK
+        self.at_work[kind] += how is Activity.AT_WORK
         return f"{name}, {how}"
 
     def _pause_one(self) -> str:
         kind = "process paused beyond its lease"
         name, how = self._aim(kind, self._chance.choice([*RELAYS, BOOKING, TAKING]))
-        if not self._staff.pause(name, SLEEP_S):
+        if not self._processes.pause(name, SLEEP_S):
             return ""
-        self.at_work[kind] += how is How.AT_WORK
+        self.at_work[kind] += how is Activity.AT_WORK
         return f"{name}, {how}, for {SLEEP_S:.0f} s"
 
-    def _aim(self, kind: str, service: str) -> tuple[str, How]:
-        """At whom, and whether that one is at work; all of the customers' are."""
-        names = self._staff.names(service)
+    def _aim(self, kind: str, service: str) -> tuple[str, Activity]:
+        """Choose a process of the service, and say whether it is active; processes of customers always are."""
+        names = self._processes.names(service)
         if service == CUSTOMERS:
-            return self._chance.choice(names), How.AT_WORK
+            return self._chance.choice(names), Activity.AT_WORK
         active = self._await_active(service)
         if not active:
-            return self._chance.choice(names), How.UNKNOWN
+            return self._chance.choice(names), Activity.UNKNOWN
         self._aimed[kind] += 1
         if self._aimed[kind] % 3 == 0:
-            return next(name for name in names if name != active), How.STANDING_BY
-        return active, How.AT_WORK
+            return next(name for name in names if name != active), Activity.STANDING_BY
+        return active, Activity.AT_WORK
 
     def _await_active(self, service: str) -> str:
         deadline = time.monotonic() + TAKEOVER_S
@@ -182,9 +182,9 @@ class Faults:
 
     def _active(self, service: str) -> str:
         if service in RELAYS:
-            return self._staff.leader(service, "relay")
+            return self._processes.leader(service, "relay")
         if service == TAKING and self._chance.random() < 0.5:
-            return self._staff.leader(service, "chaser")
+            return self._processes.leader(service, "chaser")
         return self._nodes.active_consumer_of(OPERATIONS if service == BOOKING else RECEIPTS)
 
     def _kill_master(self) -> str:

@@ -1,13 +1,13 @@
-"""The lines of a run: what it does, and when, counted from its start; and the table at its end.
+"""The output of a run: a line for each step with the time since the start, and the table at the end.
 
-Not here: what the commands it runs print.
+Not here: the output of the commands it runs.
 """
 
 import time
 
 
 class Narrator:
-    """Says one thing a line; may be called by several threads."""
+    """Prints one step a line; may be called by several threads."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

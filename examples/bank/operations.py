@@ -1,9 +1,9 @@
-"""What the two services tell each other: an operation on an account, and the names of the queues it goes through.
+"""The messages between the two services: an operation on an account, and the names of the queues.
 
-An operation has an id, under which it is sent however often, and a number that counts the operations of its account:
-whoever books them can tell whether they came in order.
+An operation has an id, which is the same in every resend, and a number that counts the operations of its account, so
+that the bank can check their order.
 
-Not here: what a teller (`teller`) and the bank (`core_bank`) do about one.
+Not here: handling an operation, by the teller (`teller`) and the bank (`core_bank`).
 """
 
 import json
@@ -23,7 +23,7 @@ Kind = Literal["deposit", "withdrawal"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Money that comes in or goes out, in the teller's hands."""
+    """A deposit or a withdrawal at the teller."""
 
     id: str
     account: str
@@ -33,7 +33,7 @@ class Operation:
 
     @property
     def signed(self) -> Decimal:
-        """By how much the account has more."""
+        """The change of the account's balance."""
         return self.amount if self.kind == "deposit" else -self.amount
 
     def message(self) -> Message:

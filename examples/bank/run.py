@@ -1,13 +1,12 @@
-"""A teller and a bank, whose processes, brokers and databases are killed by chance; in the end their books balance.
+"""A teller and a bank under random kills of processes, brokers and databases; in the end their books balance.
 
-    make bank                                   ten minutes of it
+    make bank                                   ten minutes of faults
     python examples/bank/run.py --minutes 1 --keep DIR
 
-Ends with 0 if both ledgers balance to the cent, nothing is lost and nothing is there twice; with 1 and a sentence
-otherwise. Everything it makes goes at the end, unless it is to be kept or the run failed; of databases there is a dump
-then.
+Exits with 0 if both ledgers balance to the cent, nothing is lost and nothing is duplicated; otherwise with 1 and the
+reason. Deletes its files at the end, unless --keep is given or the run failed; a failed run has dumps of the databases.
 
-Not here: the services (`service`, `teller`, `core_bank`), what goes wrong (`faults`), the judgement (`books`).
+Not here: the services (`service`, `teller`, `core_bank`), the faults (`faults`), the checks (`books`).
 """
 
 import argparse
@@ -29,8 +28,8 @@ from databases import Database, DatabaseFailed
 from delays import Delays
 from faults import Faults
 from narrator import Narrator
+from processes import Processes, ProcessFailed, ProcessSpec
 from sqlalchemy import create_engine
-from staff import Post, Staff, StaffFailed
 
 from warren.errors import WarrenError
 
@@ -41,7 +40,7 @@ LOOK_UP_S = 0.5
 
 
 class Unbalanced(Exception):
-    """The books do not agree, or never come to rest."""
+    """The books do not agree, or messages are still on their way at the deadline."""
 
 
 def main() -> int:
@@ -49,7 +48,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         return _balanced(options)
-    except (BooksUnread, ClusterFailed, DatabaseFailed, StaffFailed, Unbalanced, WarrenError) as reason:
+    except (BooksUnread, ClusterFailed, DatabaseFailed, ProcessFailed, Unbalanced, WarrenError) as reason:
         print(f"bank: {reason}", file=sys.stderr)
         return 1
 
@@ -68,11 +67,13 @@ def _balanced(options: argparse.Namespace) -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="A teller and a bank that are killed by chance, and balance.")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"of faults; {MINUTES:g} unless given")
-    parser.add_argument("--rate", type=float, default=RATE, help=f"operations a second; {RATE:g} unless given")
-    parser.add_argument("--seed", type=int, default=None, help="of the faults; by chance unless given")
-    parser.add_argument("--keep", metavar="DIR", help="a directory to be made, for everything; it stays")
+    parser = argparse.ArgumentParser(description="A teller and a bank under random faults; their ledgers balance.")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help=f"how long faults are injected (default {MINUTES:g})"
+    )
+    parser.add_argument("--rate", type=float, default=RATE, help=f"operations a second (default {RATE:g})")
+    parser.add_argument("--seed", type=int, default=None, help="of the random faults (default: random)")
+    parser.add_argument("--keep", metavar="DIR", help="a new directory for all files, which are then kept")
     return parser.parse_args()
 
 
@@ -96,7 +97,7 @@ def _directory(kept: str | None) -> Iterator[Path]:
 
 
 class Run:
-    """The whole story, in the order it is told."""
+    """The steps of the run, in order."""
 
     def __init__(self, narrator: Narrator, directory: Path, duration_s: float, rate: float, seed: int | None) -> None:
         self._narrator = narrator
@@ -119,17 +120,19 @@ class Run:
                 engine.dispose()
             say("the queues are mirrored on all nodes, and the books are open")
             books, delays = Books(tellers, banks), Delays(banks)
-            with Staff(self._directory / "logs", self._posts(nodes, tellers, banks)) as staff:
+            with Processes(self._directory / "logs", self._specs(nodes, tellers, banks)) as processes:
                 faults = Faults(
-                    self._narrator, nodes, [tellers, banks], books, delays, staff, random.Random(self._seed)
+                    self._narrator, nodes, [tellers, banks], books, delays, processes, random.Random(self._seed)
                 )
                 say(f"{self._rate:g} operations a second, and faults for {self._duration_s:g} s; seed {self._seed}")
                 faults.go_on_for(self._duration_s)
-                for name in staff.names("customers"):
-                    staff.dismiss(name)
-                say("no more faults, no more customers: what is on its way arrives")
-                self._await("everything has arrived", staff, lambda: nodes.is_empty() and not books.is_anything_open())
-            self._judge(books, faults, staff)
+                for name in processes.names("customers"):
+                    processes.stop(name)
+                say("no more faults, no more customers: waiting for the messages under way")
+                self._await(
+                    "everything has arrived", processes, lambda: nodes.is_empty() and not books.is_anything_open()
+                )
+            self._judge(books, faults, processes)
 
     @contextlib.contextmanager
     def _dumped_if_it_fails(self, *databases: Database) -> Iterator[None]:
@@ -137,12 +140,12 @@ class Run:
             yield
         except Exception:
             for database in databases:
-                # the reason is in what was raised; a dump that fails, too, says so in its file
+                # the exception has the reason; a failed dump has its error in the file
                 database.dump(self._directory / f"{database.name}.sql")
             raise
 
-    def _posts(self, nodes: Cluster, tellers: Database, banks: Database) -> list[Post]:
-        """Two of everything that may be alone at work, so that one can take over from the other."""
+    def _specs(self, nodes: Cluster, tellers: Database, banks: Database) -> list[ProcessSpec]:
+        """Two processes of each service, so that one can take over from the other."""
         services = (
             ("teller-customers", "customers", tellers),
             ("teller-relay", "relay", tellers),
@@ -152,7 +155,7 @@ class Run:
         )
         told = ("--rate", str(self._rate / 2), "--told", str(self._told))
         return [
-            Post(
+            ProcessSpec(
                 f"{name}-{place}",
                 (role, "--database", database.url, "--broker", nodes.url(number + place), "--name", f"{name}-{place}")
                 + (told if role == "customers" else ()),
@@ -161,20 +164,20 @@ class Run:
             for place in (1, 2)
         ]
 
-    def _await(self, what: str, staff: Staff, is_so: Callable[[], bool]) -> None:
+    def _await(self, what: str, processes: Processes, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DRAIN_DEADLINE_S
         while not is_so():
-            staff.check()
+            processes.check()
             if time.monotonic() > deadline:
-                raise Unbalanced(f"not so after {DRAIN_DEADLINE_S:.0f} s: {what}")
+                raise Unbalanced(f"not true after {DRAIN_DEADLINE_S:.0f} s: {what}")
             time.sleep(LOOK_UP_S)
         self._narrator.say(what)
 
-    def _judge(self, books: Books, faults: Faults, staff: Staff) -> None:
+    def _judge(self, books: Books, faults: Faults, processes: Processes) -> None:
         rows = [(kind, f"{count} times{faults.told_of(kind)}") for kind, count in sorted(faults.made.items())]
         rows += books.figures()
-        rows.append(("bank: duplicates that the inbox knew", f"{staff.logged('message.duplicated'):,}"))
-        rows.append(("processes that found no database", f"{staff.found_nobody.total()}, and were started again"))
+        rows.append(("bank: duplicates that the inbox knew", f"{processes.logged('message.duplicated'):,}"))
+        rows.append(("processes that found no database", f"{processes.unavailable.total()}, and were started again"))
         self._narrator.table(rows)
         wrongs = books.wrongs(self._told)
         self._narrator.say("by SQL, the books agree" if not wrongs else "by SQL, the books do not agree")

@@ -1,14 +1,14 @@
 """One process of one of the services: `python service.py ROLE --database URL --broker URL`.
 
-    customers     people at the teller's window, who deposit and withdraw
-    relay         publishes what is in the database's outbox, the teller's or the bank's; of several one is active
-    receipts      takes the bank's receipts, and chases those that do not come; of several one is active
+    customers     customers of the teller, who deposit and withdraw
+    relay         publishes the outbox of a database, the teller's or the bank's; of several one is active
+    receipts      handles the bank's receipts, and chases missing ones; of several one is active
     booking       books the operations that come to the bank, each once, and answers with receipts
 
-Each may be killed at any moment, and is started again by whoever runs it. SIGTERM ends it in good order. Without a
-database or a broker it ends with `NOBODY_THERE`.
+Each may be killed at any moment; `processes` starts it again. SIGTERM stops it gracefully. Without a database or a
+broker it exits with `UNAVAILABLE`.
 
-Not here: what they do to the books (`teller`, `core_bank`).
+Not here: the transactions (`teller`, `core_bank`).
 """
 
 import argparse
@@ -29,9 +29,9 @@ from typing import Any
 import core_bank
 import teller
 from operations import CURRENCY, OPERATIONS, RECEIPTS, Operation
+from processes import UNAVAILABLE
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.exc import DBAPIError, OperationalError
-from staff import NOBODY_THERE
 
 from warren.client import recovering
 from warren.client.errors import CannotConnect
@@ -40,15 +40,15 @@ from warren.client.listening import Arrival, Listener, Retries, backoff
 from warren.client.outbox import Outbox, Relay, RelaySettings
 from warren.client.receipts import Chaser, ChasingSettings, Receipts
 
-WINDOWS = 4
-"""At which customers are served at once."""
+CUSTOMERS_AT_ONCE = 4
+"""How many customers are served at once."""
 
-HANDS = 8
+BOOKINGS_AT_ONCE = 8
 """How many operations the bank books at once, each of another account."""
 
-# whatever the database is up to, an operation is tried until it is booked, and holds its account's next one meanwhile
+# an operation is retried until it is booked, also while the database is down; the account's next operation waits for it
 PATIENT = Retries(tries=10_000, delays_s=backoff(0.1, 6), way="in_hand")
-# seconds in place of minutes, so that every outage is long enough to be chased for; the bank is asked until it answers
+# seconds instead of minutes, so that every outage passes a deadline; confirmations are repeated until the bank answers
 RELAYING = RelaySettings(lease_s=5, batch_rows=200, receipt_within_s=4, resent_receipt_within_s=3)
 CHASING = ChasingSettings(lease_s=5, resends=1, compensations=1000)
 
@@ -59,14 +59,14 @@ def main() -> int:
     try:
         _serve(options)
     except (CannotConnect, OperationalError):
-        logging.exception("service.found_nobody")
-        return NOBODY_THERE
+        logging.exception("service.unavailable")
+        return UNAVAILABLE
     return 0
 
 
 def _serve(options: argparse.Namespace) -> None:
-    # a connection that the database has cut is replaced before it is used, where that can be known
-    engine = create_engine(options.database, pool_size=HANDS, max_overflow=4, pool_pre_ping=True)
+    # replaces a closed connection before it is used, if the close is detectable
+    engine = create_engine(options.database, pool_size=BOOKINGS_AT_ONCE, max_overflow=4, pool_pre_ping=True)
     if options.role == "customers":
         Customers(engine, options.rate, options.told).serve()
     else:
@@ -80,14 +80,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("role", choices=["customers", "relay", "receipts", "booking"])
     parser.add_argument("--database", required=True)
     parser.add_argument("--broker")
-    parser.add_argument("--name", default="", help="by which the broker knows its connection")
+    parser.add_argument("--name", default="", help="name of its connection at the broker")
     parser.add_argument("--rate", type=float, default=50.0, help="operations a second, of customers")
-    parser.add_argument("--told", type=Path, help="the file where customers note what was accepted")
+    parser.add_argument("--told", type=Path, help="file in which customers record accepted operations")
     return parser.parse_args()
 
 
 def _log_facts() -> None:
-    """Lines with everything that a record says besides its message."""
+    """Log lines with all extra fields of a record."""
     known = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
     class Facts(logging.Formatter):
@@ -112,7 +112,7 @@ async def receipts(engine: Engine, broker: str, name: str) -> None:
     chaser = Chaser(engine, CHASING)
     async with await recovering.open(broker, name=name) as transport:
         listener: Listener[bytes] = Listener(
-            transport, RECEIPTS, taking.handler, retries=PATIENT, concurrency=HANDS, prefetch=50
+            transport, RECEIPTS, taking.handler, retries=PATIENT, concurrency=BOOKINGS_AT_ONCE, prefetch=50
         )
         async with listener:
             await _first_of(listener.wait(), chaser.run(), _ending(chaser.stop))
@@ -122,7 +122,7 @@ async def booking(engine: Engine, broker: str, name: str) -> None:
     inbox = Inbox(engine, consumer="booking")
     handler = inbox.handler(core_bank.book, undo=core_bank.strike, money=_money, receipts=Outbox())
     async with await recovering.open(broker, name=name) as transport:
-        listener = Listener(transport, OPERATIONS, handler, retries=PATIENT, concurrency=HANDS, prefetch=50)
+        listener = Listener(transport, OPERATIONS, handler, retries=PATIENT, concurrency=BOOKINGS_AT_ONCE, prefetch=50)
         async with listener:
             await _first_of(listener.wait(), _ending())
 
@@ -132,7 +132,7 @@ def _money(message: Arrival[bytes]) -> tuple[Decimal, str]:
 
 
 async def _first_of(*waiting: Coroutine[Any, Any, None]) -> None:
-    """Until one of them has ended, with its error if it has one."""
+    """Wait until one of them has ended; raise its error, if any."""
     tasks = [asyncio.create_task(each) for each in waiting]
     done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
@@ -154,17 +154,17 @@ def _when_ended(act: Callable[[], None]) -> None:
 
 
 class Customers:
-    """They come at some rate, and each goes when the operation is accepted, whatever the database is up to."""
+    """Customers come at a given rate. Each waits until its operation is accepted, also while the database is down."""
 
     def __init__(self, engine: Engine, rate: float, told: Path) -> None:
         self._engine = engine
-        self._pause_s = WINDOWS / rate
+        self._pause_s = CUSTOMERS_AT_ONCE / rate
         self._told = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self._leaving = threading.Event()
 
     def serve(self) -> None:
         signal.signal(signal.SIGTERM, lambda *_: self._leaving.set())
-        windows = [threading.Thread(target=self._window) for _ in range(WINDOWS)]
+        windows = [threading.Thread(target=self._window) for _ in range(CUSTOMERS_AT_ONCE)]
         for window in windows:
             window.start()
         for window in windows:
@@ -182,7 +182,7 @@ class Customers:
                     os.write(self._told, f"{operation_id}\n".encode())
                     break
                 except DBAPIError as trouble:
-                    # perhaps it was committed all the same: asked again under the same id it is one operation
+                    # the transaction may have been committed: a retry with the same id is the same operation
                     logging.warning("operation.asked_again %s %s", operation_id, type(trouble.orig).__name__)
                     time.sleep(0.1)
 

@@ -1,10 +1,10 @@
-"""The teller: its own database, and what happens in it when a customer comes and when the bank answers.
+"""The teller: its own database, and its transactions for a customer's operation and for the bank's receipt.
 
-A deposit's money is in the drawer when the customer hands it over; if the bank does not answer, it is asked to confirm
-until it does. A withdrawal's is paid out when the bank has said yes, in the transaction that takes note of the receipt;
-if it says no, or nothing in time, the withdrawal is reversed, and the money stays in the drawer.
+A deposit's money is in the drawer when the customer hands it over. If the bank does not answer, the teller asks for
+confirmation until it does. A withdrawal is paid out when the bank has booked it, in the transaction that records the
+receipt. If the bank refuses, or does not answer in time, the withdrawal is reversed, and the money stays in the drawer.
 
-Nothing in the tables keeps money from being paid out twice.
+No constraint of the tables prevents money from being paid out twice.
 
 Not here: the processes (`service`), the other side (`core_bank`).
 """
@@ -44,8 +44,8 @@ def open_books(engine: Engine) -> None:
 
 
 def ask(transaction: Connection, operation_id: str, account: str, kind: Kind, amount: Decimal) -> None:
-    """Note the operation and its message; nothing if it is noted already, as when nobody knows whether that was."""
-    # whoever has the account's row adds, and so sends, its operations in the order of their numbers
+    """Write the operation and its message, unless a transaction with an unknown outcome has already written it."""
+    # the lock on the account's row puts its operations into the outbox in the order of their numbers
     number = transaction.execute(
         text("SELECT operations + 1 FROM customers WHERE account = :account FOR UPDATE"), {"account": account}
     ).scalar_one()
@@ -71,7 +71,7 @@ def ask(transaction: Connection, operation_id: str, account: str, kind: Kind, am
 
 
 def settle(executor: Executor, operation_id: str, state: str) -> None:
-    """The bank has the last word: `done` or `reversed`, each once, in the transaction of its receipt."""
+    """Apply the bank's receipt, `done` or `reversed`, once, in the transaction that records it."""
     operation = executor.execute(
         text("UPDATE operations SET state = :state WHERE id = :id RETURNING kind, amount"),
         {"state": state, "id": operation_id},
@@ -96,6 +96,6 @@ def _put_in_drawer(executor: Executor, operation_id: str, amount: Decimal) -> No
 
 
 def wish(chance: random.Random) -> tuple[str, Kind, Decimal]:
-    """What a customer comes for."""
+    """A random operation of a customer."""
     kind: Kind = "deposit" if chance.random() < 0.5 else "withdrawal"
     return chance.choice(account_names()), kind, Decimal(chance.randrange(1, 50_000)) / 100

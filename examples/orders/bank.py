@@ -1,10 +1,10 @@
 """The bank: books payments into its ledger, and mends the ledger by corrections.
 
-A payment is booked once, by its id, however often it comes. It is booked ten minutes after its order, so that the
-last ones of a day are booked on the next; and one in a hundred has a cent more or less, as rounding has it. Neither is
-a fault: the reconciliation is told to expect it.
+A payment is booked once, by its id, however often it comes. It is booked ten minutes after its order, so the last
+payments of a day are booked on the next day. One payment in a hundred has a cent more or less, because of rounding.
+Neither is a fault: `ledgers.toml` allows for both.
 
-Not here: who sends corrections, and why (`warren pipeline compensate`).
+Not here: sending corrections (`warren pipeline compensate`).
 """
 
 import csv
@@ -27,19 +27,19 @@ ROUNDED = 100
 
 
 class Books:
-    """What is booked, by payment; for all threads."""
+    """The booked payments, by id; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rows: dict[str, Order] = {}
 
     def book(self, payment: str, row: Order) -> None:
-        """If it is not there yet."""
+        """Book a payment, unless it is booked already."""
         with self._lock:
             self._rows.setdefault(payment, {**row, "payment": payment})
 
     def strike(self, order: str, row_count: int | None = None) -> None:
-        """Take back so many payments of an order, the last ones; all of them if nothing is said."""
+        """Take back the last `row_count` payments of an order; all of them without a count."""
         with self._lock:
             payments = sorted(payment for payment, row in self._rows.items() if row["reference"] == order)
             for payment in payments[-row_count:] if row_count else payments:
@@ -76,11 +76,11 @@ class Bank(Service):
 
 
 class Corrections(Service):
-    """Consumes `corrections`: what the reconciliation wants to have mended, each correction once."""
+    """Consumes `corrections`, and applies each correction of the reconciliation once."""
 
     def __init__(self, url: str, books: Books) -> None:
         super().__init__("corrections", url, "corrections")
-        # of the corrections that were made
+        # the ids of the applied corrections
         self.made: set[str] = set()
         self._books = books
 
@@ -103,6 +103,6 @@ class Corrections(Service):
                 self._pay(told["right"])
 
     def _pay(self, order: Order) -> None:
-        """As the shop has it, at the time it was ordered."""
+        """Book the shop's amount, at the time of the order."""
         row = {"reference": order["order"], "amount": order["amount"], "currency": order["currency"]}
         self._books.book(f"C-{order['order']}", {**row, "booked_at": order["at"]})

@@ -1,9 +1,9 @@
-"""The broker of the demo: three nodes on this machine, by `warren cluster`, and what is declared on them.
+"""The broker of the demo: three nodes on this machine, by `warren cluster`, with their exchanges, queues and stream.
 
-The queues are mirrored on all nodes, and have their masters on the first one, which will be killed. The stream that
+The queues are mirrored to all nodes, and have their masters on the first one, which will be killed. The stream that
 collects the trace is mirrored as well, with its master on the second.
 
-Not here: who uses the queues (`shop`, `till`, `bank`).
+Not here: the clients of the queues (`shop`, `till`, `bank`).
 """
 
 import base64
@@ -34,11 +34,11 @@ LOGIN = "Basic " + base64.b64encode(b"guest:guest").decode()
 
 
 class CommandFailed(Exception):
-    """A command line did not do what it should."""
+    """A command failed."""
 
 
 class Cluster:
-    """Within a `with`, at whose end all its nodes are stopped; `up` first."""
+    """A context manager; its end stops all nodes. Call `up` first."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -64,12 +64,12 @@ class Cluster:
         self._command("cluster", "start", MASTER)
 
     def url(self, *order: int) -> str:
-        """Of the nodes in this order: whoever connects takes the first that answers."""
+        """The URL of the nodes in this order; a client uses the first that answers."""
         hosts = ",".join(f"127.0.0.1:{self._nodes[number - 1]['amqp']}" for number in order)
         return f"amqp://{hosts}"
 
     def patient_url(self, *order: int) -> str:
-        """For whoever has nothing else to do than to wait until one of them answers."""
+        """The same URL for a client that waits until a node answers."""
         return f"{self.url(*order)}?connection_attempts=60&retry_delay=0.5"
 
     def http(self, number: int) -> str:
@@ -87,7 +87,7 @@ class Cluster:
             channel.bind_queue("payments", till.EXCHANGE, till.KEY)
 
     def trace(self) -> None:
-        """Collect what the Firehose of every node says in a stream."""
+        """Collect the Firehose messages of every node in a stream."""
         with blocking.connect(self.url(2)) as connection:
             channel = connection.channel()
             channel.declare_queue(TRACE_STREAM, durable=True, arguments={**MIRRORED, "x-queue-type": "stream"})
@@ -96,7 +96,7 @@ class Cluster:
             self._command("ctl", "--http", self.http(number), "trace_on")
 
     def traced_count(self) -> int:
-        """How many events the stream has. Whatever the second and the third node copied before is among them."""
+        """The count of events in the stream; it includes all earlier events of the second and the third node."""
         count = 0
         for number in (2, 3):
             with blocking.connect(self.url(number)) as connection:
@@ -107,7 +107,7 @@ class Cluster:
         return str(self._asked(f"queues/%2F/{queue}")["node"])
 
     def await_mirrors(self, *queues: str) -> None:
-        """Until all nodes are in sync again."""
+        """Wait until all mirrors are in sync again."""
         deadline = time.monotonic() + DEADLINE_S
         for queue in queues:
             while len(self._asked(f"queues/%2F/{queue}").get("synchronised_slave_nodes", ())) < 2:
@@ -116,7 +116,7 @@ class Cluster:
                 time.sleep(0.1)
 
     def empty(self, queue: str) -> int:
-        """Take whatever is in a queue, and ack it; how many there were."""
+        """Consume and ack all messages of a queue; the count of them."""
         taken = 0
         with blocking.connect(self.url(2, 3)) as connection:
             channel = connection.channel()

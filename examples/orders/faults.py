@@ -1,8 +1,8 @@
-"""Which orders something goes wrong with, and what a reconciliation must therefore find: this, and nothing else.
+"""The planted faults: which orders have one, and which status a reconciliation must find for them, and for no others.
 
-Faults are planted by number, so that every run has the same ones, spread over the whole day.
+Faults are planted by order number, so that every run has the same ones, spread over the whole day.
 
-Not here: how each of them is committed (`shop`, `till`).
+Not here: causing the faults (`shop`, `till`).
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ FOUND_AS = {
     WRONG_AMOUNT: "differs",
     NEVER_ORDERED: "unexpected",
 }
-"""The status that each fault has for whoever compares the bank's ledger with the shop's, which is the authority."""
+"""The status of each fault when the bank's ledger is compared with the shop's, which is the authority."""
 
 EACH = 3
 """How many orders have each fault."""
@@ -38,11 +38,11 @@ class Planted:
         return {order for order, fault in self.by_order.items() if fault in faults}
 
     def fault_of(self, order: str) -> str:
-        """Empty if nothing is wrong with it."""
+        """The fault of an order; empty if it has none."""
         return self.by_order.get(order, "")
 
     def as_found(self) -> dict[str, str]:
-        """What a reconciliation must say of which order."""
+        """The status that a reconciliation must find, by order."""
         return {order: FOUND_AS[fault] for order, fault in sorted(self.by_order.items())}
 
 
@@ -51,7 +51,7 @@ def order_id(number: int) -> str:
 
 
 def planted(order_count: int) -> Planted:
-    """Faults for a day of so many orders."""
+    """The faults of a day with `order_count` orders."""
     kinds = list(FOUND_AS)
     stride = order_count // (EACH * len(kinds) + 1)
     by_order = {}

@@ -1,10 +1,10 @@
 """A service that consumes a queue in a thread of its own, and survives the loss of its broker.
 
-A message is acked when whatever has to follow from it is confirmed. So after a failover some come again, marked as
-redelivered; a service has to do the same with them again, under the same ids, and both the broker and the ledgers
-know that it is the same.
+A message is acked when every message published because of it is confirmed. So after a failover some messages come
+again, with `redelivered`. A service handles them again under the same ids, so that the broker and the ledgers drop the
+repetitions.
 
-Not here: what a service does with its messages (`till`, `bank`).
+Not here: handling the messages (`till`, `bank`).
 """
 
 import threading
@@ -17,15 +17,15 @@ from warren.client import ClientError, Delivery, blocking
 
 PREFETCH = 1000
 LOOK_UP_S = 0.25
-"""How long a service waits for a message before it looks whether it is to end."""
+"""How long a service waits for a message before it checks whether to end."""
 
 
 class Service(ABC):
-    """Runs within a `with`; at its end it closes its connection in good order, so that all its acks arrive."""
+    """A context manager; its end closes the connection with the AMQP handshake, so that all acks arrive."""
 
     def __init__(self, name: str, url: str, queue: str) -> None:
         self.reconnect_count = 0
-        # what ended it, if it did not end as it should
+        # the exception that ended it, if any
         self.failure: Exception | None = None
         self._url = url
         self._queue = queue
@@ -34,7 +34,7 @@ class Service(ABC):
 
     @abstractmethod
     def handle(self, channel: blocking.Channel, deliveries: Sequence[Delivery]) -> None:
-        """Do what follows from these, and ack or refuse each; called in the service's thread."""
+        """Handle these messages, and ack or reject each; called in the service's thread."""
 
     def __enter__(self) -> Self:
         self._thread.start()

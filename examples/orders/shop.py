@@ -1,10 +1,10 @@
 """The shop: publishes the day's orders with confirms, and writes each into its own ledger.
 
-A publish counts when it is confirmed: then all three nodes have it on disk. Whatever is not confirmed when a connection
-is lost is published again over the next one. The shop does not know whether it arrived the first time, and need not:
-each order has a publishing id, and a queue drops what it has seen.
+A publish is done when it is confirmed: then all three nodes have it on disk. When a connection is lost, the shop
+publishes the unconfirmed orders again over the next one. It need not know whether they arrived the first time: each
+order has a publishing id, and a queue drops duplicates.
 
-Not here: what becomes of an order (`till`, `bank`).
+Not here: handling an order (`till`, `bank`).
 """
 
 import csv
@@ -37,7 +37,7 @@ class Shop:
         self._planted = planted
 
     def orders(self) -> Iterator[Order]:
-        """The same orders in every run."""
+        """The orders of the day, the same in every run."""
         every = timedelta(days=1) / self._order_count
         for number in range(self._order_count):
             cents = 100 + number * 7919 % 50_000
@@ -67,7 +67,7 @@ class Shop:
                 self.reconnect_count += 1
 
     def _publish(self, channel: blocking.Channel, waiting: list[Message], underway: Callable[[int], None]) -> None:
-        """Publish what waits, and forget it batch by batch as it is confirmed."""
+        """Publish the waiting orders, and remove each batch when it is confirmed."""
         while waiting:
             batch = waiting[:BATCH]
             channel.send_many(batch, exchange=EXCHANGE, routing_key=KEY)
@@ -88,7 +88,7 @@ class Shop:
         return Message(json.dumps(order).encode(), properties, MISTYPED_KEY if fault == MISTYPED else KEY)
 
     def write_ledger(self, path: Path) -> None:
-        """All that was ordered, as the shop knows it."""
+        """Write the shop's ledger: all orders."""
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, ["order", "amount", "currency", "at"])
             writer.writeheader()

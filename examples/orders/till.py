@@ -1,6 +1,6 @@
-"""The till: takes orders, and has the bank pay each of them.
+"""The till: consumes orders, and publishes a payment for each of them.
 
-Not here: the payments' end (`bank`).
+Not here: booking the payments (`bank`).
 """
 
 import json
@@ -18,12 +18,12 @@ KEY = "payment.card"
 
 
 class Till(Service):
-    """Consumes `orders`, publishes payments; `settled` and `payments` may be read by other threads."""
+    """Consumes `orders`, publishes payments. Other threads may read `handled` and `payments`."""
 
     def __init__(self, url: str, planted: Planted) -> None:
         super().__init__("till", url, "orders")
-        # orders that it has acked or refused, and the ids of all payments it has published
-        self.settled: set[str] = set()
+        # the orders it has acked or rejected, and the ids of all payments it has published
+        self.handled: set[str] = set()
         self.payments: set[str] = set()
         self._planted = planted
         self._strays = sorted(planted.with_fault(NEVER_ORDERED))
@@ -39,7 +39,7 @@ class Till(Service):
             else:
                 channel.ack(delivery)
         self.payments.update(payment["payment"] for payment in payments)
-        self.settled.update(order["order"] for order in orders)
+        self.handled.update(order["order"] for order in orders)
 
     def _payments_for(self, order: Order) -> list[Order]:
         fault = self._planted.fault_of(order["order"])
@@ -55,7 +55,7 @@ class Till(Service):
         return payments
 
     def _something_nobody_ordered(self, order: Order) -> list[Order]:
-        """Each time that the till has something paid twice it has one of these paid, too."""
+        """Each time that the till pays an order twice, it also makes one such payment."""
         place = sorted(self._planted.with_fault(TWICE)).index(order["order"])
         stray = self._strays[place]
         return [{**order, "order": stray, "payment": f"P-{stray}"}]

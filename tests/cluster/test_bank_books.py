@@ -1,6 +1,6 @@
-"""Whether the checks of the bank example see what is wrong: books that balance, then one planted wrong after another.
+"""The checks of the bank example find every planted error, and none in books that balance.
 
-Not here: the example itself, killed by chance (`test_bank`).
+Not here: the example itself, under random kills (`test_bank`).
 """
 
 import importlib
@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bank"
 MODULES = ("operations", "databases", "teller", "core_bank", "books")
 ACCOUNT = "A0001"
 
-# what is planted, in whose database, and as what it is found
+# each planted error, its database, and the sentence that reports it
 WRONGS = {
     "a lost operation": ("bank", "DELETE FROM entries WHERE number = 2", "what stands for the teller and for the bank"),
     "a cent": (
@@ -94,7 +94,7 @@ def trade(modules: SimpleNamespace, tellers, banks) -> None:
                 modules.core_bank.strike(at_bank, message)
             modules.teller.settle(at_teller, name, state)
             at_teller.exec_driver_sql(f"UPDATE warren_outbox SET status = '{state}' WHERE business_id = '{name}'")
-        # what the inbox has noted of those that stand
+        # the inbox rows of the operations that stand
         at_bank.exec_driver_sql(
             "INSERT INTO warren_inbox (consumer, business_id, received_at, amount, currency)"
             " SELECT 'booking', operation, booked_at, amount, currency FROM entries WHERE number < 3"
@@ -155,9 +155,9 @@ def reconciled(bank: SimpleNamespace, directory: Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize("what", WRONGS)
 def test_the_checks_see(what: str, bank: SimpleNamespace) -> None:
-    whose, planted, sentence = WRONGS[what]
-    database = getattr(bank, whose)
-    tables = ("operations", "drawer") if whose == "teller" else ("entries", "strikes", "accounts")
+    service, planted, sentence = WRONGS[what]
+    database = getattr(bank, service)
+    tables = ("operations", "drawer") if service == "teller" else ("entries", "strikes", "accounts")
     with database.connect() as connection:
         for table in tables:
             connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")

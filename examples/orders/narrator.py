@@ -1,13 +1,13 @@
-"""The demo's own lines: what it does, and when, counted from its start.
+"""The demo's own output: a line for each step, with the time since the start.
 
-Not here: what the commands it runs print.
+Not here: the output of the commands it runs.
 """
 
 import time
 
 
-class Teller:
-    """Says one thing a line."""
+class Narrator:
+    """Prints one step a line."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -16,5 +16,5 @@ class Teller:
         print(f"[{time.monotonic() - self._began:6.1f} s] {sentence}", flush=True)
 
     def add(self, sentence: str) -> None:
-        """More about the last thing said."""
+        """Print a detail of the last step."""
         print(f"{'':11}{sentence}", flush=True)
