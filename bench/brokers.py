@@ -4,8 +4,8 @@
     with rabbitmq() as broker: …    Debian's rabbitmq-server; its node name, cookie, port mapper and folders are its own
     with node("warren") as made: …  the same, to be started, stopped, killed and started again on the same data
 
-All are stopped when the block ends, whatever happened in it. `Broker.pid` is the process whose CPU and memory
-count: for RabbitMQ, beam. Their data is in the system's folder for temporary files, which TMPDIR names.
+All are stopped when the block ends, also by an exception. `Broker.pid` is the process that is measured: for RabbitMQ,
+beam. Their data is in the system's folder for temporary files, which TMPDIR names.
 
 Not here: the load (`load.py`).
 """
@@ -66,14 +66,14 @@ class Node(ABC):
         """Returns when clients can connect."""
 
     def stop(self) -> None:
-        """In good order."""
+        """End it with SIGTERM."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
     def restart(self) -> Broker:
-        """After somebody else has killed it."""
+        """Start it again after another program has killed it."""
         self.kill()
         return self.start()
 
@@ -109,7 +109,7 @@ class WarrenNode(Node):
 
 
 def _ready_addresses(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple[tuple[str, int], tuple[str, int]]:
-    """Of AMQP, and of HTTP."""
+    """The addresses of AMQP and of HTTP."""
     assert process.stdout is not None
     deadline = time.monotonic() + READY_LIMIT_S
     with selectors.DefaultSelector() as selector:
@@ -147,7 +147,7 @@ class RabbitNode(Node):
     def __init__(
         self, folder: pathlib.Path, settings: tuple[str, ...], name: str = "bench", mapper: PortMapper | None = None
     ) -> None:
-        """A node that is given a port mapper leaves it to its owner."""
+        """Does not close a port mapper that it was given."""
         super().__init__(folder, settings)
         self._server = _rabbitmq_server()
         self._pid_file = folder / "pid"
@@ -259,7 +259,7 @@ NODES: dict[str, type[Node]] = {"warren": WarrenNode, "rabbitmq": RabbitNode}
 
 @contextlib.contextmanager
 def node(name: str, *settings: str) -> Iterator[Node]:
-    """A node that was not started yet."""
+    """A node that is not started."""
     with own_folder(name) as folder:
         made = NODES[name](folder, settings)
         try:
@@ -270,7 +270,7 @@ def node(name: str, *settings: str) -> Iterator[Node]:
 
 @contextlib.contextmanager
 def own_folder(name: str) -> Iterator[pathlib.Path]:
-    """Where a broker's data is until the block ends."""
+    """A folder for a broker's data; deleted when the block ends."""
     raise_open_file_limit(OPEN_FILES)
     # SIGTERM must unwind the blocks that stop the brokers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

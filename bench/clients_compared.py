@@ -21,7 +21,7 @@ from warren.client import Properties, blocking
 
 QUEUE = "bench.clients"
 FULL = {"x-max-length": 1_000}
-"""A queue that nobody reads keeps the latest."""
+"""Queue limit in a publishing case: without a consumer, the queue keeps only the latest messages."""
 DEADLINE_S = 120
 HERE = pathlib.Path(__file__).resolve().parent
 OURS, OTHERS = HERE / "clients_ours.py", HERE / "clients_others.py"
@@ -29,7 +29,7 @@ OURS, OTHERS = HERE / "clients_ours.py", HERE / "clients_others.py"
 
 @dataclass
 class Contestant:
-    """A client's way to do something."""
+    """One client's way of publishing or consuming."""
 
     client: str
     way: str
@@ -80,7 +80,7 @@ def cases() -> dict[str, list[Contestant]]:
 
 @contextlib.contextmanager
 def rabbitmq() -> Iterator[Broker]:
-    """One that `make setup` has unpacked will do."""
+    """A RabbitMQ; the one that `make setup` unpacked is good enough."""
     server = RabbitMQ()
     try:
         yield Broker("RabbitMQ", server.address, pid=0)
@@ -125,7 +125,7 @@ def _compete(
 
 
 def _prepare(url: str, waiting: int, size_bytes: int) -> None:
-    """The queue anew: with messages for a consumer, or nearly without."""
+    """Declare the queue again: full for a consumer, nearly empty for a publisher."""
     with blocking.connect(url) as connection:
         channel = connection.channel(confirms=True)
         channel.delete_queue(QUEUE)

@@ -1,6 +1,6 @@
-"""The programs of `clients_ours.py` with other clients, each written as its documentation does, and as fast as it goes.
+"""The programs of `clients_ours.py` with other clients, each in the fastest way that its documentation shows.
 
-Not here: who runs them (`clients_compared.py`).
+Not here: running them (`clients_compared.py`).
 """
 
 import asyncio
@@ -99,7 +99,7 @@ def pika_consume(work: Work) -> None:
 
 
 class PikaWithCallbacks:
-    """pika without its blocking face: what it does is driven by callbacks, and publishes wait for nothing."""
+    """pika's SelectConnection: callbacks drive it, and publishes do not wait."""
 
     def __init__(self, work: Work, began: Callable[["PikaWithCallbacks"], None]) -> None:
         self.work = work

@@ -1,6 +1,6 @@
-"""Programs that publish and consume with this project's client: what `bench/clients` runs as processes of their own.
+"""Programs that publish and consume with this project's client. `bench/clients` runs each as a process of its own.
 
-Not here: the same with other clients (`clients_others.py`), who runs them (`clients_compared.py`).
+Not here: the same with other clients (`clients_others.py`), running them (`clients_compared.py`).
 """
 
 import asyncio

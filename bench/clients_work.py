@@ -1,8 +1,8 @@
-"""What every measured client does: how much, for how long, and what it has cost.
+"""The work of a measured client: how many messages, for how long, at which cost.
 
-A program publishes, or consumes, until its time is over or nothing is left, and prints what it did as JSON. Its cost is
+A program publishes, or consumes, until its time is over or nothing is left, and prints the result as JSON. Its cost is
 the CPU time of its process, all threads included, from the moment it is connected until the last confirm has come or
-the last ack was handed over.
+the last ack is written.
 
 Not here: the programs themselves (`clients_ours.py`, `clients_others.py`).
 """
@@ -27,7 +27,7 @@ Program = Callable[[Any, "Work"], Any]
 
 @dataclass
 class Work:
-    """What is to be done, and what was."""
+    """The work to do, and the work done."""
 
     url: str
     queue: str
@@ -45,7 +45,7 @@ class Work:
         self.began_s, self.cpu_began_s = time.monotonic(), time.process_time()
 
     def ends(self) -> None:
-        """The first time counts: what comes behind it is tidying up."""
+        """Only the first call counts; clean-up follows it."""
         if not self.took_s:
             self.took_s, self.cpu_s = time.monotonic() - self.began_s, time.process_time() - self.cpu_began_s
 
@@ -56,12 +56,12 @@ class Work:
         self.done += count
 
     def saw(self, body: bytes, message_id: object) -> None:
-        """What a consumer looks at."""
+        """Check the body and the id that a consumer received."""
         if len(body) != len(self.body) or message_id is None:
             raise SystemExit(f"a message of {len(body)} bytes with id {message_id} came")
 
     def is_next(self) -> bool:
-        """Counts a message that was dealt with; whether to go on with another."""
+        """Count a handled message; True if another one is to follow."""
         self.done += 1
         if self.done == self.count:
             return False

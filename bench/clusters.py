@@ -3,10 +3,10 @@
     with CLUSTERS["warren"]() as cluster: …     `warren cluster up` of this checkout (`make setup` first)
     with CLUSTERS["rabbitmq"]() as cluster: …   Debian's rabbitmq-server, several times
 
-Nothing is mirrored, until `Cluster.mirror` says otherwise.
+Nothing is mirrored until `Cluster.mirror` sets a policy.
 
-Both are stopped when the block ends, whatever happened in it. What counts as a node is its broker and whatever runs
-only for it: the etcd member of a Warren node. Erlang's port mapper serves all nodes, and counts for the cluster.
+Both are stopped when the block ends, also by an exception. The processes of a node are its broker and, for Warren, its
+etcd member. Erlang's port mapper serves all nodes, and counts for the cluster.
 
 Not here: single nodes (`brokers.py`), the load (`load.py`).
 """
@@ -24,7 +24,7 @@ from brokers import STOP_LIMIT_S, WARREN, NotAvailable, PortMapper, RabbitNode, 
 from measure import processes_naming
 
 NODES = 3
-EVERYWHERE = {"ha-mode": "all", "ha-sync-mode": "automatic"}
+ALL_NODES = {"ha-mode": "all", "ha-sync-mode": "automatic"}
 Address = tuple[str, int]
 
 
@@ -33,22 +33,22 @@ class Cluster:
     name: str
     addresses: list[Address]
     node_pids: list[list[int]]
-    """For each node its broker's process, then those that run for it alone."""
+    """For each node its broker's process, then its etcd member."""
     shared_pids: list[int]
     control: Callable[..., str]
-    """Carries out an order that `rabbitmqctl` and `warren ctl` know alike, and tells what that printed."""
+    """Runs a command of `rabbitmqctl` or `warren ctl` and returns its output."""
     folders: list[pathlib.Path]
-    """Of the nodes' data."""
+    """The data folders of the nodes."""
     restart: Callable[[], object]
-    """Starts the first node again, which was killed; returns when it takes clients."""
+    """Starts the first node again after a kill; returns when it accepts clients."""
 
-    def mirror(self, wanted: bool, wish: dict[str, object] | None = None) -> None:
-        """Whether all nodes, or those that are wished for, are to hold the queues that are declared from here on."""
+    def mirror(self, wanted: bool, definition: dict[str, object] | None = None) -> None:
+        """Set a policy that mirrors all queues by `definition`, by default to all nodes; or one that matches none."""
         pattern = "^" if wanted else "^none$"
-        self.control("set_policy", "mirrored", pattern, json.dumps(wish or EVERYWHERE), "--apply-to", "queues")
+        self.control("set_policy", "mirrored", pattern, json.dumps(definition or ALL_NODES), "--apply-to", "queues")
 
     def await_in_sync(self, queues: int, mirrors: int, limit_s: float = 120) -> None:
-        """Returns when so many queues have so many mirrors in sync."""
+        """Return when `queues` queues have `mirrors` mirrors in sync."""
         deadline_s = time.monotonic() + limit_s
         while time.monotonic() < deadline_s:
             lines = self.control("list_queues", "synchronised_slave_pids", "--silent").splitlines()
@@ -59,7 +59,7 @@ class Cluster:
 
     @property
     def pids(self) -> list[int]:
-        """Every process whose CPU counts."""
+        """All measured processes."""
         return [pid for pids in self.node_pids for pid in pids] + self.shared_pids
 
 
@@ -95,7 +95,7 @@ def _run(*words: str, environment: dict[str, str] | None = None) -> str:
 
 
 def _processes_of(directory: pathlib.Path, name: str) -> list[int]:
-    """The broker, which has its data directory on its command line, and who has something in it."""
+    """The broker, and the processes that name its data directory on their command lines."""
     broker = int((directory / f"{name}.pid").read_text())
     return [broker, *(pid for pid in processes_naming(directory / name) if pid != broker)]
 
@@ -120,7 +120,7 @@ def rabbitmq_cluster(count: int = NODES) -> Iterator[Cluster]:
 
 
 def _joining(names: list[str]) -> tuple[str, ...]:
-    """A node looks for those before it, and for itself."""
+    """Settings of a node that looks for the nodes before it, and for itself."""
     listed = [
         f"cluster_formation.classic_config.nodes.{number} = {name}@localhost" for number, name in enumerate(names, 1)
     ]

@@ -50,7 +50,7 @@ ENTER = insert(ENTRIES)
 
 @dataclass(frozen=True)
 class Paid:
-    """A message as a transport gives it."""
+    """A message as a transport delivers it."""
 
     number: int
     body: bytes = b"{}"
@@ -62,10 +62,10 @@ class Paid:
     is_ours: bool = True
 
     def ack(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no broker waits for it."""
 
     def nack(self, *, requeue: bool = True) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no broker waits for it."""
 
 
 def deposit(accounts: int) -> Callable[[Connection, Paid], None]:
@@ -118,7 +118,7 @@ def compare(engine: Engine, work: Callable[[Connection, Paid], None], transactio
 
     took: dict[bool, list[float]] = {True: [], False: []}
     for number in range(WARMING_UP + transactions):
-        # neither is always the one that comes after the other
+        # change the order, so that neither always comes second
         for with_inbox in (number % 2 == 0, number % 2 == 1):
             message = Paid(number, properties=Properties(message_id=f"payment-{number}"))
             began_s = time.perf_counter()

@@ -3,7 +3,7 @@
 Each is a small machine of three steps: the peer's Start is answered with Start-Ok, its Tune with Tune-Ok and Open,
 its Open-Ok ends it. No heartbeats are asked for.
 
-Not here: what the connections cost (`footprint`).
+Not here: the cost of the connections (`footprint`).
 """
 
 import selectors
@@ -19,7 +19,7 @@ OPEN_OK = (10, 41)
 
 
 def open_idle(address: tuple[str, int], number: int) -> list[socket.socket]:
-    """That many open connections; the caller closes them."""
+    """Open `number` connections; the caller closes them."""
     opened: list[socket.socket] = []
     started = 0
     with selectors.DefaultSelector() as selector:

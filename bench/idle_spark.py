@@ -1,8 +1,8 @@
-"""A source and a sink for Spark that do nothing but what Spark asks of those written in Python.
+"""A no-op source and sink for Spark, written in Python.
 
-What a micro-batch costs with these is what it costs before anybody has talked to a broker.
+A micro-batch with these costs as much as one with the connector before the connector talks to a broker.
 
-Not here: what is measured with them (`spark_rates`).
+Not here: the measurement (`spark_rates`).
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Loads an AMQP broker and says what it did.
+"""Loads an AMQP broker and reports rate, CPU and latency.
 
     bench/load.py --amqp 127.0.0.1:5672 --case transient-autoack --size 16 --seconds 3 --pid $(pidof -s beam.smp)
     bench/load.py --amqp 127.0.0.1:5672 --case topic-1000 --verify
@@ -37,7 +37,7 @@ forking = multiprocessing.get_context("fork")
 
 
 class LoadFailed(Exception):
-    """A run that gave no figures; the message says what the broker or the generator met."""
+    """A run without figures; the message says what went wrong in the broker or the generator."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the queues are declared and where the clients connect; number n has the n-th place, then from the first."""
+    """Addresses for declaring queues and for clients; queue and client n use address n, modulo the count."""
 
     homes: tuple[Address, ...]
     clients: tuple[Address, ...]
@@ -75,7 +75,7 @@ def run(plan: Plan, address: Address, pid: int | None = None) -> Result:
 
 
 def run_spread(plan: Plan, places: Places, pids: Sequence[int]) -> Result:
-    """One run against a broker of several nodes, whose processes are `pids`."""
+    """One run against a cluster; `pids` are its processes."""
     if plan.fault():
         raise LoadFailed(plan.fault())
     with contextlib.ExitStack() as held:
@@ -197,7 +197,7 @@ class Drained:
 
 
 def publish_then_drain(plan: Plan, address: Address, gauge: Callable[[], int]) -> Drained:
-    """Publishes the plan's count with nobody consuming, then consumes it all."""
+    """Publish the plan's count without a consumer, then consume it all."""
     places = Places((address,), (address,))
     controls = {address: Connection(address)}
     _set_up(plan, places, controls)

@@ -1,9 +1,9 @@
-"""What the machine says of a process and of its disk, and what a list of samples says of a latency.
+"""CPU, memory and disk use of processes, and percentiles of latency samples.
 
-CPU and memory are of a process and everything it started; only the peak of memory, which the system keeps, is of the
-process alone. CPU comes in ticks of 10 ms, so measure over seconds.
+CPU and memory are of a process and its descendants; only the peak of memory, which the kernel keeps, is of the process
+alone. CPU comes in ticks of 10 ms, so measure over seconds.
 
-Not here: who is measured (`brokers.py`).
+Not here: the measured processes (`brokers.py`).
 """
 
 import os
@@ -19,7 +19,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 FLUSHED_BYTES = 4096
 BLOCK_BYTES = 512
-"""What st_blocks counts, whatever the file system."""
+"""The unit of st_blocks, on every file system."""
 PROGRESS_S = 5.0
 
 
@@ -80,7 +80,7 @@ def resident_kib(*pids: int) -> int:
 
 
 def proportional_kib(*pids: int) -> int:
-    """Memory with every page that several processes share counted in parts (PSS)."""
+    """Proportional set size (PSS): a shared page is divided among its processes."""
     total = 0
     for member in families(pids):
         with open(f"/proc/{member}/smaps_rollup", encoding="ascii", errors="replace") as rollup:
@@ -108,7 +108,7 @@ def peak_resident_kib(pid: int) -> int:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files below a folder take on disk, whatever their length says."""
+    """The disk space that the files below a folder use, which may differ from their length."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -119,7 +119,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 def flush_samples(seconds: float) -> list[tuple[int, int]]:
-    """What the disk with the temporary files takes to append 4 KiB to a file and flush it, again and again."""
+    """Times of appending 4 KiB to a file and flushing it, on the disk with the temporary files."""
     samples: list[tuple[int, int]] = []
     page = os.urandom(FLUSHED_BYTES)
     with tempfile.TemporaryFile(buffering=0) as file:
@@ -176,7 +176,7 @@ def progress(line: str) -> None:
 
 
 class Progress:
-    """How far a long step has come: a line every few seconds. A total of 0: nobody knows how far it will go."""
+    """The progress of a long step: a line every few seconds. A total of 0 is unknown."""
 
     def __init__(self, step: str, total: int, pid: int) -> None:
         self._step = step

@@ -1,4 +1,4 @@
-"""The etcd members of a cluster on this machine: which of them leads.
+"""The etcd members of a cluster on this machine, and which of them is the leader.
 
 Not here: their processes (`clusters.py`).
 """
@@ -15,7 +15,7 @@ LIMIT_S = 20.0
 
 
 def leading(folders: list[pathlib.Path]) -> int:
-    """The number of the node whose member leads."""
+    """The number of the node with etcd's leader."""
     for number, folder in enumerate(folders):
         if LEADS in _metrics(folder):
             return number
@@ -23,7 +23,7 @@ def leading(folders: list[pathlib.Path]) -> int:
 
 
 def _metrics(folder: pathlib.Path) -> str:
-    """Which a member tells whoever has a certificate of the cluster."""
+    """A member's metrics; reading them needs a certificate of the cluster."""
     identity = folder / "etcd-identity"
     context = ssl.create_default_context(cafile=identity / "authority.pem")
     context.check_hostname = False

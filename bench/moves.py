@@ -1,4 +1,4 @@
-"""Moves from RabbitMQ to a node, with `warren migrate` as its users run it, and every number looked for afterwards.
+"""Moves from RabbitMQ to a node with the command `warren migrate`, and a check that every number arrived in order.
 
 Not here: how to run it (`bench/migrate`).
 """
@@ -117,7 +117,7 @@ def _fill(moving: Moving, queue: str, count: int, size_bytes: int) -> None:
 
 
 def _judge(case: str, queue: str, taken: list[int], count: int) -> int:
-    """How many are missing or out of order; which came twice is told."""
+    """The count of missing and misplaced numbers; prints those that came twice."""
     firsts = list(dict.fromkeys(taken))
     missing = count - len(firsts)
     disordered = sum(one > other for one, other in pairwise(firsts))

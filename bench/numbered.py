@@ -2,11 +2,11 @@
 
 Body n of a queue begins with n, from 0, in eight octets; the rest is filling. A batch is 256 publishes in one buffer,
 so that the last octet of every number never changes and the others are the same throughout: numbering a batch costs
-seven strided slice assignments. Deliveries are checked the same way: what should have come is built in a buffer,
-column by column, and the whole of it is compared with what came. Every octet of every delivery counts, except the
-redelivered bits, which are counted.
+seven strided slice assignments. Deliveries are checked the same way: the expected bytes are built in a buffer, column
+by column, and compared whole with the received ones. Every octet of every delivery is compared, except the redelivered
+bits, which are counted.
 
-Not here: the queue's backlog and what is done to its broker meanwhile (`backlog`).
+Not here: the queue's backlog and the faults of its broker (`backlog`).
 """
 
 import struct
@@ -34,7 +34,7 @@ class NumberedBatch:
 
 
 class NumberedConsumer:
-    """Takes a queue's messages from number 0 on, and holds every one against what was published."""
+    """Consumes a queue's messages from number 0 on, and compares each with the published one."""
 
     def __init__(self, connection: Connection, queue: str, size_bytes: int, prefetch: int) -> None:
         self.count = 0
@@ -61,7 +61,7 @@ class NumberedConsumer:
         connection.unread.clear()
 
     def read(self) -> None:
-        """One read: checks what is whole, acks when half the prefetch is due."""
+        """Read once, check the whole deliveries, and ack when half the prefetch is unacked."""
         if self._filled < self._length:
             self._receive()
         whole = self._filled // self._length

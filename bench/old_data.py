@@ -1,9 +1,9 @@
 """Reading a stream's old data, in a process of its own, and throwing it away.
 
-A reader goes through a stream from its first message to its last, and begins again. Frames are stepped over by their
-lengths; of a body only the first octets are looked at, which say of a chunk where it begins and how much it has.
+A reader goes through a stream from its first message to its last, and begins again. It skips frames by their lengths
+and reads only the first octets of a body: a chunk's head, with its first offset and its message count.
 
-Not here: what is measured meanwhile (`streams`).
+Not here: the measurement (`streams`).
 """
 
 import multiprocessing
@@ -41,7 +41,7 @@ def declare_stream(connection: Connection, name: str) -> None:
 
 
 class Skimmer:
-    """Steps over the frames of deliveries; what it counts: deliveries, octets of bodies."""
+    """Skips the frames of deliveries and counts deliveries and octets of bodies."""
 
     def __init__(self, connection: Connection) -> None:
         self.deliveries = 0
@@ -51,7 +51,7 @@ class Skimmer:
         self._socket = connection.socket
         self._buffer = bytearray(BUFFER_BYTES)
         self._view = memoryview(self._buffer)
-        # what is left of the read before: less than a frame's head and what is looked at behind it
+        # the rest of the last read: less than a frame's head and the octets that are read behind it
         self._kept = bytes(connection.unread)
         self._skip = 0
         self._begins = False

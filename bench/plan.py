@@ -1,7 +1,7 @@
 """What one run of the load generator does: the named cases, and the names, keys and frames that follow from a plan.
 
-A producer connection cycles over its keys: message number n goes to key n mod K. So whoever knows the plan knows
-which number must come next on each queue, and a consumer can check every one.
+A producer connection cycles over its keys: message number n goes to key n mod K. So a consumer can compute from the
+plan which number must come next on each queue, and check every one.
 
 Not here: sending and receiving (`publisher.py`, `subscriber.py`).
 """

@@ -1,10 +1,10 @@
 """The publishing process: batches made once, stamped in place, sent in one call each.
 
 Every body begins with the time its batch was sent (monotonic, nanoseconds). Stamping a batch costs eight strided
-slice assignments, not a loop over messages. With `verify`, each body also carries its producer and its number, and
-the loop is paid for.
+slice assignments, not a loop over messages. With `verify`, each body also carries its producer and its number, which
+needs the loop.
 
-Not here: what the batches hold and where they go (`plan.py`).
+Not here: the contents of the batches and their keys (`plan.py`).
 """
 
 import select
@@ -114,7 +114,7 @@ class Confirms:
             self._read()
 
     def read_until(self, due_s: float) -> None:
-        """Takes confirms as they come, so that none is sampled later than it came."""
+        """Read confirms as soon as they come, so that their latency is not overstated."""
         while (left_s := due_s - time.monotonic()) > 0:
             if select.select([self._connection.socket], [], [], left_s)[0]:
                 self._read()

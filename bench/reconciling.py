@@ -1,4 +1,4 @@
-"""What `bench/reconcile` measures, in an interpreter that has Spark.
+"""The measurement of `bench/reconcile`, in an interpreter that has Spark.
 
 Not here: its arguments; the ledgers (`planted_ledgers.py`).
 """
@@ -92,7 +92,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _wrong(out: Path, rows: int) -> list[str]:
-    """Whatever is not as it was planted."""
+    """The faults that differ from the planted ones."""
     data = out / "data" / json.loads((out / "table.json").read_text())["data"]
     table = dataset.dataset(data, format="parquet", exclude_invalid_files=True).to_table(columns=["key", "status"])
     found = dict(zip(table["key"].to_pylist(), table["status"].to_pylist(), strict=True))

@@ -1,4 +1,4 @@
-"""Rows that wait in PostgreSQL, taken to a node by the outbox's relay.
+"""Rows in PostgreSQL that the outbox's relay publishes to a node.
 
 Not here: how to run it (`bench/outbox`).
 """

@@ -1,4 +1,4 @@
-"""A backlog that a shovel takes from one broker to another of its kind, and how long it takes.
+"""A backlog that a shovel moves from one broker to another of the same kind, and the time this takes.
 
 Not here: how to run it (`bench/shovels`).
 """
@@ -80,7 +80,7 @@ def _shown(address: tuple[str, int]) -> str:
 
 
 async def _carried(source: End, destination: End, count: int, size_bytes: int, ack_mode: str) -> Carried:
-    """From the moment the shovel is defined, at the destination, until everything is there."""
+    """The time from the definition of the shovel, at the destination, until all messages are there."""
     async with await connect(source.url) as here, await connect(destination.url) as there:
         filling, looking = await here.channel(confirms=True), await there.channel()
         await filling.declare_queue(SOURCE, durable=True)

@@ -1,4 +1,4 @@
-"""What `bench/spark` measures, in an interpreter that has Spark.
+"""The measurement of `bench/spark`, in an interpreter that has Spark.
 
 Not here: its arguments.
 """
@@ -134,7 +134,7 @@ def _micro_batches(spark: SparkSession, url: str, rounds: int) -> None:
 
 
 def _batch_ms(writer: DataStreamWriter) -> float:
-    """What a trigger takes, in the middle."""
+    """The median time of a trigger."""
     with tempfile.TemporaryDirectory() as folder:
         query = writer.option("checkpointLocation", folder).queryName(uuid.uuid4().hex).start()
         while query.isActive and len(query.recentProgress) < BATCHES + WARM_UP_BATCHES:

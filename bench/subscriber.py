@@ -1,14 +1,14 @@
 """The consuming process: counts deliveries by their bytes, samples latencies, acknowledges.
 
 Deliveries of a plan all have one length, learnt from the first; from then on a read of many messages costs a
-division. One message of each read is looked at: its frames must lie where they should, and its timestamp gives a
-latency for all that came with it.
+division. One message of each read is parsed: its frames must be at the computed offsets, and its timestamp gives the
+latency of all messages in the read.
 
     AckTable            acks for 65,536 consecutive tags, sent as a slice: acking each message costs no loop
     Consumer            one connection, counting
     CheckingConsumer    the same, parsing every delivery (`verify`)
 
-Not here: which number must come next (`plan.py` defines it; `CheckingConsumer` holds it against what came).
+Not here: which number must come next (`plan.py` defines it; `CheckingConsumer` compares it).
 """
 
 import select
@@ -166,7 +166,7 @@ class Consumer:
 
 
 class CheckingConsumer(Consumer):
-    """Holds every delivery against the plan: its tag, its redelivered bit, its number, its filling."""
+    """Compares every delivery with the plan: its tag, its redelivered bit, its number, its filling."""
 
     def __init__(self, plan: Plan, address: tuple[str, int], number: int) -> None:
         super().__init__(plan, address, number)
@@ -244,7 +244,7 @@ class CheckingConsumer(Consumer):
 
 
 def consume_all(consumers: list[Consumer], delivered: Count, expected: Count) -> Consumed:
-    """Consumes until as many as expected have come, or nothing has come for a while."""
+    """Consume until all expected deliveries have come, or none has come for a while."""
     result = Consumed()
     poll = select.epoll()
     by_descriptor = {consumer.connection.socket.fileno(): consumer for consumer in consumers}

@@ -19,7 +19,7 @@ ACK = struct.Struct(">BHIHHQBB")
 
 
 class Refused(Exception):
-    """The broker closed the channel or the connection, or answered with something else than was asked for."""
+    """The broker closed the channel or the connection, or sent an unexpected answer."""
 
 
 def short_string(text: str) -> bytes:
@@ -84,7 +84,7 @@ class Connection:
         self.call(method(1, 20, 10, b"\0"), 20, 11)
 
     def call(self, request: bytes, class_id: int, method_id: int) -> bytes:
-        """The arguments of the answer, which must be the method named."""
+        """Send a method and return the arguments of its answer, which must be the given method."""
         self.socket.sendall(request)
         return self.answer(class_id, method_id)
 
@@ -119,7 +119,7 @@ class Connection:
         self.call(method(1, 50, 20, b"\0\0" + names + b"\0\0\0\0\0"), 50, 21)
 
     def each(self, requests: list[bytes], class_id: int, method_id: int, in_flight: int = 256) -> None:
-        """Sends all, with at most so many unanswered; one: each waits for the answer to the one before."""
+        """Send all requests with at most `in_flight` unanswered."""
         answered = 0
         at_once = max(in_flight // 2, 1)
         for start in range(0, len(requests), at_once):
@@ -135,12 +135,12 @@ class Connection:
         self.call(delete_queue(name), 50, 41)
 
     def ready_count(self, queue: str) -> int:
-        """Messages of a queue that is there."""
+        """The message count of an existing queue."""
         declared = self.call(method(1, 50, 10, b"\0\0" + short_string(queue) + b"\1\0\0\0\0"), 50, 11)
         return int.from_bytes(declared[1 + declared[0] :][:4], "big")
 
     def look(self, queue: str) -> bytes:
-        """The body of a queue's first message, which goes back to where it was."""
+        """The body of a queue's first message; the message is requeued."""
         got = self.call(method(1, 60, 70, b"\0\0" + short_string(queue) + b"\0"), 60, 71)
         self.read_frame()
         kind, body = self.read_frame()
@@ -160,7 +160,7 @@ class Connection:
         self.socket.sendall(method(1, 60, 20, arguments))
 
     def close_channel(self) -> None:
-        """Returns when the broker has taken in everything sent before."""
+        """Return when the broker has processed everything sent before."""
         self.call(method(1, 20, 40, struct.pack(">H", 200) + b"\0\0\0\0\0"), 20, 41)
 
     def close(self) -> None:

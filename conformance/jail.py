@@ -2,14 +2,14 @@
 
 Some suites call fixed addresses of their own, so each runs in a network namespace with only a loopback interface.
 The process started there (`jail_entry.py`) brings the loopback up, opens listeners on ports 5672 and 15672, and
-hands the listening sockets out over a Unix socket: a socket belongs to the namespace it was made in, whoever holds it.
-The forwarder here accepts on them and connects to the broker outside.
+passes the listening sockets out over a Unix socket: a socket stays in the namespace in which it was made. The forwarder
+here accepts on them and connects to the broker outside.
 
-The forwarder is faithful: an end of stream travels as a half-close, a reset as a reset, in both directions, and
-bytes are never merged with either. What it cannot hide is that the broker sees another peer port, and that a refused
-connection is seen as accepted, then reset.
+The forwarder passes on an end of stream as a half-close and a reset as a reset, in both directions, and never merges
+bytes with either. Two differences remain: the broker sees another peer port, and a refused connection looks accepted,
+then reset.
 
-Not here: what runs inside (`suites.py`).
+Not here: the commands that run inside (`suites.py`).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 def missing_prerequisite() -> str:
-    """One sentence that says what a jail needs and this machine lacks, or nothing."""
+    """A sentence about the missing requirement of a jail; empty if all are met."""
     if shutil.which("unshare") is None:
         return "needs the `unshare` command (Debian package util-linux) to give each suite a network of its own"
     made = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)

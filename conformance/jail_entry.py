@@ -1,8 +1,8 @@
-"""First process inside the jail: opens the listeners, hands them out, becomes the command.
+"""First process inside the jail: opens the listeners, passes them out, executes the command.
 
     jail_entry.py HANDOVER_FD PORT,PORT COMMAND...
 
-Not here: who accepts on the listeners (`jail.py`).
+Not here: accepting on the listeners (`jail.py`).
 """
 
 import fcntl

@@ -1,6 +1,6 @@
 """A Warren node of this checkout, started for one run and stopped after it.
 
-Not here: what talks to it.
+Not here: its clients (`suites.py`).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class EndedByItself(Exception):
 async def warren_node(log: Path) -> AsyncIterator[Broker]:
     """Where it listens. Its log is kept at `log`, its data is not kept.
 
-    Whoever uses the node is cancelled when it ends by itself, rather than left to wait for it test by test.
+    If the node ends by itself, the caller is cancelled, so that its tests do not time out one by one.
     """
     if not WARREN.exists():
         raise NotStarted(f"{WARREN} is missing: run `make setup` first, or name a running broker with --amqp HOST:PORT")

@@ -1,8 +1,8 @@
-"""A pytest plugin that writes each test's fate as it ends, and the reader of what it wrote.
+"""A pytest plugin that writes each test's outcome as it ends, and a reader of the file.
 
-One JSON line per report, so that what ended before a hang or a kill still counts. A test has passed when its call
-passed and nothing of it failed; a test that only started has failed; a rerun (pytest-rerunfailures) forgets what
-came before it.
+One JSON line per report, so that results before a hang or a kill still count. A test has passed when its call passed
+and neither its set-up nor its tear-down failed. A test that only started has failed. A rerun (pytest-rerunfailures)
+replaces the earlier result.
 
 Not here: which tests are expected to pass (`run`).
 """

@@ -52,7 +52,7 @@ SUITES = {
         Suite(
             name="amqpstorm",
             environment={
-                # The suite's own default is somebody's server; every address is set.
+                # The suite's own default is a public server, so every address is set.
                 "AMQP_HOST": BROKER_HOST,
                 "AMQP_USERNAME": "guest",
                 "AMQP_PASSWORD": "guest",

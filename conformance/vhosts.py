@@ -1,6 +1,6 @@
 """A virtual host for one suite, made through the broker's HTTP API.
 
-Not here: which suite wants one (`suites.py`).
+Not here: which suite needs one (`suites.py`).
 """
 
 import base64
@@ -19,7 +19,7 @@ class NotMade(Exception):
 
 
 def make_vhost(broker: Broker, name: str) -> None:
-    """An empty one, whatever was there before, in which the default user may do everything."""
+    """Make an empty virtual host with full permissions for the default user; delete an older one first."""
     _ask(broker, "DELETE", f"vhosts/{name}", None, (204, 404))
     _ask(broker, "PUT", f"vhosts/{name}", {}, (201,))
     _ask(broker, "PUT", f"permissions/{name}/{USER}", EVERYTHING, (201, 204))

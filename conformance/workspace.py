@@ -20,7 +20,7 @@ CACHE = HERE.parent / "build" / "conformance"
 
 
 class NotPrepared(Exception):
-    """The packages of a suite could not be had; the message is the last of what pip said."""
+    """The packages of a suite could not be installed; the message is the end of pip's output."""
 
 
 class Workspace:

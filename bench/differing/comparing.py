@@ -1,8 +1,8 @@
 """Carrying out one conversation on both sides, step by step, until they disagree; and making a disagreement small.
 
-A disagreement counts when it is still there after long pauses, and again in a second run of the same steps. One that
-lies only in how the deliveries of several consumers of a channel interleave ends the conversation without a verdict:
-delivery tags mean different things from there on.
+A disagreement counts if it remains after long pauses, and appears again in a second run of the same steps. If the sides
+differ only in how the deliveries of several consumers of a channel interleave, the conversation ends without a verdict,
+because the same delivery tag then names different messages.
 
 Not here: a side of the conversation (`party`), the command line (`bench/differential`).
 """
@@ -27,7 +27,7 @@ class Disagreement:
     tested: Outcome
 
     def signature(self) -> str:
-        """What it is about, without the particulars: the last step's method, and where the sides differed."""
+        """A short name of the disagreement: the last step's method, and where the sides differed."""
         last = self.steps[-1]
         where = sorted({place.partition(" ")[2] or place for place in self.where})
         kinds = [" ".join(place.split()[:1]) for place in where]
@@ -62,8 +62,8 @@ def run(judge_address: Address, tested_address: Address, steps: list[Step]) -> R
 
 
 def _cut_short(step: Step, judge: Outcome, tested: Outcome) -> bool:
-    """The same fault ended a channel or a connection on both sides, and the rest is a matter of pace: what came of the
-    publishes before it in the same breath, and what a dying connection's other channels were still handed."""
+    """The same fault ended a channel or a connection on both sides. Two things then depend on timing: the outcome of
+    the publishes sent with it in one write, and the last deliveries on the other channels of a closing connection."""
     connection, channel = (f"{step.place[0]}.{number} replies" for number in (0, step.place[1]))
     burst = len(step.publishes) > 1 and _same_close(judge, tested, channel)
     found = differences(judge, tested)
@@ -73,7 +73,7 @@ def _cut_short(step: Step, judge: Outcome, tested: Outcome) -> bool:
 
 
 def _regrouped(step: Step, judge: Outcome, tested: Outcome) -> bool:
-    """RabbitMQ gives messages back consumer by consumer, so that those of several come in a different order."""
+    """RabbitMQ requeues messages consumer by consumer, so messages of several consumers come in a different order."""
     gives_back = step.method in ("basic.recover", "basic.recover-async", "tx.commit") or (
         step.fields.get("multiple") and step.fields.get("requeue")
     )
@@ -87,7 +87,7 @@ def _same_close(judge: Outcome, tested: Outcome, where: str) -> bool:
 
 
 def _agreed(judge: Party, tested: Party) -> tuple[Outcome, Outcome]:
-    """What both saw, asked again after ever longer pauses while they disagree."""
+    """The outcomes of both sides, asked again after ever longer pauses while they disagree."""
     seen = judge.outcome(), tested.outcome()
     for pause_s in PAUSES_S:
         if not differences(*seen):

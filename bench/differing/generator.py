@@ -2,10 +2,10 @@
 
 Everything is decided by the seed. Each queue and exchange of a conversation has a usual declaration, which most
 declares repeat, so that redeclaring succeeds as often as it fails. A conversation in which messages may expire soon
-rests after every step for longer than they live, so that no outcome hangs on the pace of the run. Each conversation
-favours some actions and leaves others out, and may keep to one queue, so that rare things meet often somewhere.
+rests after every step for longer than their TTL, so that no outcome depends on the speed of the run. Each conversation
+favours some actions and leaves others out, and may use one queue only, so that rare combinations occur in some of them.
 
-Not here: what a step means (`steps`), what came of it (`party`).
+Not here: the meaning of a step (`steps`), its outcome (`party`).
 """
 
 import random
@@ -119,7 +119,7 @@ class Generator:
             ("x-overflow", 0.15, ("drop-head", "reject-publish", "reject-publish", "reject-publish-dlx")),
             ("x-dead-letter-exchange", 0.35 if self.buries else 0.0, ("", *EXCHANGES, *EXCHANGES, "{n}absent")),
             ("x-dead-letter-routing-key", 0.15, (*QUEUES, *QUEUES, "a", "a.b")),
-            # RabbitMQ does not see a message expire that overtook others
+            # RabbitMQ does not expire a message that overtook others
             ("x-max-priority", 0.0 if self.timed else 0.12, (1, 3, 10)),
             ("x-queue-mode", 0.03, ("lazy", "default")),
             ("x-single-active-consumer", 0.1, (True, True, False)),
@@ -285,7 +285,7 @@ class Generator:
         return Publish(exchange, key, body, self.properties(), self.chance(0.25))
 
     def publish(self) -> Step:
-        """Several in one breath are plain: between two, RabbitMQ may meet an error, a priority or a dead letter."""
+        """Several publishes in one write are plain: errors, priorities and dead letters would depend on timing."""
         count = 1 if self.dead_letters else self.pick(1, 1, 1, 2, 3, 5)
         self.odd = count == 1
         return Step(
@@ -293,7 +293,7 @@ class Generator:
         )
 
     def reply_to(self) -> Step:
-        """Asking for a reply, requesting, and replying: whichever comes in whatever order."""
+        """Consume from the reply-to queue, request, or reply, in any order."""
         what = self.random.random()
         if what < 0.4:
             return self.method(
@@ -333,7 +333,7 @@ class Generator:
         return Step("method", self.place(), "basic.qos", fields, rest_ms=self.rest_ms())
 
     def get(self) -> Step:
-        """RabbitMQ counts unacked gets against a limit of the channel that comes later, and never forgets them."""
+        """RabbitMQ counts unacked gets against a channel limit that is set later, and never stops counting them."""
         return self.method("basic.get", queue=self.queue(), no_ack=self.limits_channels or self.chance(0.4))
 
     def settle(self) -> Step:

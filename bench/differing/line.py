@@ -1,7 +1,7 @@
-"""One connection of a side, without waiting: what was said, what came, and what is still owed.
+"""One non-blocking connection of a side: the methods sent and received, and the answers still due.
 
-It answers the server's closes, opens what a step needs, folds confirms, and remembers which deliveries of a channel
-are still to be settled.
+It answers the server's closes, opens the channels that a step needs, merges confirms, and remembers which deliveries
+of a channel are unacked.
 
 Not here: when a broker is at rest (`party`), frames (`tests.support.amqp_client`).
 """
@@ -46,7 +46,7 @@ class Line:
             self.connection.send(channel, method, **fields)
 
     def ask(self, channel: int, method: str, **fields: Any) -> None:
-        """Say it, and remember that an answer is owed."""
+        """Send a method and remember that its answer is due."""
         if method == "confirm.select":
             self.confirming.add(channel)
         if method == "channel.close":
@@ -58,7 +58,7 @@ class Line:
         self.send(channel, method, **fields)
 
     def probe(self, channel: int, method: str, **fields: Any) -> None:
-        """Ask something whose answer is not part of the conversation."""
+        """Send a method; its answer is not part of the conversation."""
         self._probes.setdefault(channel, []).append(method)
         self.send(channel, method, **fields)
 
@@ -108,7 +108,7 @@ class Line:
     # Receiving
 
     def receive(self) -> None:
-        """Take in what the socket has; call it when it has something."""
+        """Read from the socket, which must be readable."""
         connection = self.connection
         try:
             chunk = connection.socket.recv(262144)
@@ -202,7 +202,7 @@ class Line:
         return sum(map(len, self._seen.values())) + confirms + self.hung_up_now
 
     def may_probe(self, channel: int) -> bool:
-        """RabbitMQ does not stand being spoken to while it commits."""
+        """False during a commit: RabbitMQ fails if it gets another method then."""
         return self.alive and "tx.commit" not in self._asked.get(channel, ())
 
     def probes_open(self) -> bool:
@@ -220,7 +220,7 @@ def _frame_length(octets: bytes) -> int:
 
 
 class Lines:
-    """The connections of a side, and one more through which it watches."""
+    """The connections of a side, and one more that watches queues and exchanges."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address
@@ -261,7 +261,7 @@ class Lines:
         return sum(line.seen_count() for line in self.by_number.values())
 
     def pump(self, deadline: float) -> None:
-        """Take in what comes next, from whichever connection."""
+        """Read from every connection that is readable."""
         lines = {line.connection.socket: line for line in self._all()}
         patience_s = min(max(deadline - time.monotonic(), 0.0), _SELECT_MAX_S)
         readable, _, _ = select.select(list(lines), [], [], patience_s)

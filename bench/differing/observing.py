@@ -1,9 +1,9 @@
-"""What a side of a conversation saw in one step, in a form in which two brokers can be compared.
+"""The outcome of one step on one side, in a form in which two brokers can be compared.
 
-Left out because it says nothing: names the server makes up (numbered in the order they are seen), the time in an
-x-death, how confirms are grouped, the order of a table. Field values keep their type letters.
+Not compared: server-generated names (they are numbered in the order they are seen), the time in an x-death, the
+grouping of confirms, the order of a table. Field values keep their type letters.
 
-Not here: receiving it (`party`), choosing what to do (`generator`).
+Not here: receiving the outcome (`party`), choosing the steps (`generator`).
 """
 
 import re
@@ -51,7 +51,7 @@ class _TypedReader(Reader):
 
 
 class Aliases:
-    """Numbers for names the server made up, in the order they are first seen."""
+    """Numbers for server-generated names, in the order they are first seen."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -95,7 +95,7 @@ def outcome(
 
 
 def _sort_cancels(replies: list[str]) -> None:
-    """A deleted queue's consumers are cancelled in the order of their tags, which says nothing of made-up ones."""
+    """A deleted queue's consumers are cancelled in the order of their tags, and generated tags differ on both sides."""
     places = [place for place, reply in enumerate(replies) if reply.startswith("basic.cancel ")]
     for place, reply in zip(places, sorted(replies[place] for place in places), strict=True):
         replies[place] = reply

@@ -1,11 +1,11 @@
-"""One broker's side of a conversation: it says what a step says, brings the broker to rest, and reports what it saw.
+"""One broker's side of a conversation: carries out a step, waits until the broker is at rest, reports the outcome.
 
 At rest: every channel answered a round trip (channel.flow, which changes nothing), every queue and exchange of the
-conversation was looked at through a connection of the side's own, everything that must be answered was, and two such
-rounds in a row met nothing else. RabbitMQ's processes answer each other in their own time, so a side that disagrees
-with the other is asked again after a pause (`linger`) before anybody calls it a difference.
+conversation was inspected over a separate connection, every method that needs an answer got it, and two such rounds in
+a row met nothing else. RabbitMQ's processes work asynchronously, so a side that disagrees with the other is asked again
+after a pause (`linger`) before it counts as a difference.
 
-Not here: sockets and frames of one connection (`line`), the form of what was seen (`observing`).
+Not here: sockets and frames of one connection (`line`), the form of the outcome (`observing`).
 """
 
 import itertools
@@ -25,7 +25,7 @@ _counter = itertools.count()
 
 
 def fresh_prefix() -> str:
-    """Twelve characters nobody else uses."""
+    """Twelve random characters."""
     return f"d{os.getpid() & 0xFFFFF:05x}{next(_counter) & 0xFFFFF:05x}-"
 
 
@@ -104,7 +104,7 @@ class Party:
         self.settle(0)
 
     def _round(self, everything: bool) -> bool:
-        """Whether nothing was met but the answers to the round itself."""
+        """True if nothing came but the answers to this round."""
         seen_before, watched_before = self.lines.seen_count(), dict(self.watched)
         self.lines.probe()
         self._look(everything)
@@ -116,7 +116,7 @@ class Party:
         return self.lines.seen_count() == seen_before and self.watched == watched_before
 
     def _look(self, everything: bool) -> None:
-        """What is missing or locked costs RabbitMQ a channel to ask for, and seldom comes back by itself."""
+        """Inspect queues and exchanges. Asking for a missing or locked one closes a channel; it seldom reappears."""
         watcher = self.lines.watcher()
         for name, number in self.watching.items():
             if not everything and self.watched.get(name, "").startswith("4"):
@@ -162,7 +162,7 @@ class Party:
         return seen
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Delete everything that the conversation declared."""
         self.lines.close_all()
         watcher = self.lines.watcher()
         for name, number in self.watching.items():

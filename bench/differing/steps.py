@@ -1,7 +1,7 @@
-"""One step of a conversation, as data: what is said, on which channel, and how it reads.
+"""One step of a conversation, as data: the method, its channel, and its text for reports.
 
 Texts in a step may hold marks that each side fills in for itself: `{n}` the prefix of every name of the conversation,
-`{gen}` the queue name the server made up last, `{reply}` the reply address last seen in a delivery.
+`{gen}` the last queue name that the server generated, `{reply}` the reply address last seen in a delivery.
 
 Not here: choosing steps (`generator`), carrying them out (`party`).
 """

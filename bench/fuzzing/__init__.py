@@ -1,1 +1,1 @@
-"""Hostile clients against the core, in process: what they send, what they may be answered, who must not notice."""
+"""Hostile clients against the core, in process: their input, the permitted replies, and the clients not to disturb."""

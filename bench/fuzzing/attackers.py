@@ -1,9 +1,9 @@
-"""One hostile client: what it sends, turn by turn, and what became of it.
+"""One hostile client: what it sends in each turn, and how its connection ends.
 
-It shakes hands (or spoils even that), opens a few channels, and then talks in mutated conversations, cut into reads at
-random, until the node hangs up on it or it has said everything.
+It does the handshake (or mutates even that), opens a few channels, and then sends mutated conversations, cut into reads
+at random, until the node closes the connection or everything is sent.
 
-Not here: the mutations (`mutations`), what it may be answered (`replies`).
+Not here: the mutations (`mutations`), the permitted replies (`replies`).
 """
 
 import random
@@ -23,7 +23,7 @@ OPENED = [encode_method(channel, ChannelOpen()) for channel in range(1, CHANNELS
 
 
 class Attacker:
-    """One connection's worth of hostility."""
+    """One hostile connection."""
 
     def __init__(self, connection_id: int, rng: random.Random, corpus: list[Conversation]) -> None:
         self.connection_id = connection_id
@@ -34,14 +34,14 @@ class Attacker:
         self.deaf = False
         self.frames_left = rng.choice((4, 16, 64, 256))
         self._rng = rng
-        # whoever spoils little gets far
+        # few mutations let it get far in a conversation
         self._spoilt_share = rng.choice(SPOILT_SHARES)
         self._corpus = corpus
         self._rest: list[tuple[int, int, bytes]] = []
         self._opening = self._first_words()
 
     def reads(self) -> tuple[list[bytes], int]:
-        """What arrives from it this turn, cut into reads; how many of the frames in it are mutated."""
+        """Its bytes of this turn, cut into reads, and the number of mutated frames in them."""
         rng = self._rng
         parts = self._opening
         self._opening = []
@@ -74,7 +74,7 @@ class Attacker:
         return words + (OPENED if rng.random() < 0.9 else OPENED[: rng.randrange(CHANNELS_MAX)])
 
     def _reopened(self) -> list[bytes]:
-        """Nearly always, a channel that was closed is opened again: the conversation goes on."""
+        """Open a closed channel again, nearly always, so that the conversation goes on."""
         closed = self.replies.closed_channels
         self.replies.closed_channels = []
         if self._rng.random() < 0.1:

@@ -1,9 +1,9 @@
-"""What a client could rightly say: the raw material of mutations.
+"""Valid conversations of a client, as the input of mutations.
 
-A conversation is a list of frames, each a type and a payload; who sends it puts a channel on it. The names are few, so
-that attackers meet in the same queues and exchanges.
+A conversation is a list of frames, each a type and a payload; its sender adds the channel. The names are few, so that
+attackers share queues and exchanges.
 
-Not here: spoiling them (`mutations`).
+Not here: the mutations (`mutations`).
 """
 
 import random
@@ -110,7 +110,7 @@ def published(exchange: str, key: str, bodies: list[bytes], properties: Properti
 
 
 def random_value(rng: random.Random, depth: int = 0) -> object:
-    """A value a field table can carry, with a liking for the edges."""
+    """A value for a field table, often an edge case."""
     kind = rng.randrange(11 if depth < 6 else 8)
     scalars: tuple[object, ...] = (
         rng.choice(EDGES),
@@ -136,14 +136,14 @@ def random_table(rng: random.Random, names: tuple[str, ...], depth: int = 0) -> 
 
 
 def forged_deaths(rng: random.Random, queue: str) -> Table:
-    """What a message that died before in a queue would say of itself, for every reason it could die of."""
+    """The x-death header of a message that was dead-lettered before, for every reason."""
     reasons = ("expired", "maxlen", "rejected", "delivery_limit")
     deaths = [{"queue": queue, "reason": reason, "count": rng.choice(EDGES)} for reason in reasons]
     return {"x-death": [*deaths, random_value(rng)]}
 
 
 def deadly(rng: random.Random) -> Table:
-    """Arguments of a queue that messages do not survive, and where they go then."""
+    """Arguments of a queue that dead-letters its messages."""
     limits = ("x-message-ttl", "x-max-length", "x-max-length-bytes", "x-delivery-limit")
     arguments: Table = {rng.choice(limits): rng.randrange(3) for _ in range(2)}
     arguments["x-dead-letter-exchange"] = rng.choice(("", "amq.fanout", *EXCHANGES))
@@ -176,7 +176,7 @@ def random_publish(rng: random.Random) -> Conversation:
 
 
 def random_fate(rng: random.Random) -> Conversation:
-    """A message that will die, or wait, or go to many places, because of what it says of itself."""
+    """A message with properties that expire it, delay it, or route it to many queues."""
     queue = rng.choice(QUEUES)
     if rng.random() < 0.4:
         return published("", queue, [b"x"], Properties(headers=forged_deaths(rng, queue)), False)
@@ -249,6 +249,6 @@ def random_mode(rng: random.Random) -> Conversation:
 
 
 def corpus(rng: random.Random, size: int = 600) -> list[Conversation]:
-    """A sample of everything; drawing from it costs nothing."""
+    """A fixed sample of all conversations, because drawing from it is cheap."""
     makers = (random_publish, random_publish, random_fate, random_declaration, random_consuming, random_mode)
     return [makers[number % len(makers)](rng) for number in range(size)]

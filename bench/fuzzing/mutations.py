@@ -1,6 +1,6 @@
-"""Spoiling frames: each mutation takes a frame apart a little, in one of the ways a broken or hostile client would.
+"""Mutations of frames: each changes one detail, as a broken or hostile client would.
 
-Most keep the framing whole, so that what is wrong reaches the session behind it; some break the stream itself.
+Most keep the framing valid, so that the fault reaches the session; some break the stream itself.
 
 Not here: the frames they start from (`conversations`).
 """
@@ -26,7 +26,7 @@ def framed(kind: int, channel: int, payload: bytes) -> bytes:
 
 
 def nesting_bomb(depth: int, letter: bytes = b"F") -> bytes:
-    """A table in a table in a table, each with the length of all that follows."""
+    """A deeply nested table; each level has the length of all that follows."""
     inner = b""
     for _ in range(depth):
         head = b"\x01a" if letter == b"F" else b""
@@ -45,7 +45,7 @@ def flip_bits(rng: random.Random, kind: int, channel: int, payload: bytes) -> by
 
 
 def flip_late_octet(rng: random.Random, kind: int, channel: int, payload: bytes) -> bytes:
-    """Behind the ids, where names and flags are."""
+    """An offset behind the class and method ids, where names and flags are."""
     if len(payload) < 6:
         return framed(kind, channel, payload + b"\0")
     at = rng.randrange(4, len(payload))
@@ -103,7 +103,7 @@ def other_method(rng: random.Random, kind: int, channel: int, payload: bytes) ->
 
 
 def splice_number(rng: random.Random, kind: int, channel: int, payload: bytes) -> bytes:
-    """Where a length or a size may stand, another one."""
+    """Another value where a length or a size may be."""
     number = rng.choice(LONG_NUMBERS if rng.random() < 0.6 else WIDE_NUMBERS)
     at = rng.randrange(len(payload) + 1)
     return framed(kind, channel, payload[:at] + number + payload[at + len(number) :])

@@ -1,7 +1,7 @@
 """Making a failure small: the fewest connections, reads and octets that still break the node.
 
-Only exceptions from `Broker.handle` and `Broker.check` are reduced; what else can go wrong is told with everything the
-attacker in question sent.
+Only exceptions from `Broker.handle` and `Broker.check` are reduced. Any other failure is reported with everything that
+the attacker sent.
 
 Not here: finding failures (`world`).
 """
@@ -19,7 +19,7 @@ LATER_MS = 40_000
 
 
 def failure_of(history: History) -> str:
-    """What a node that lives through these turns raises; empty if it lives."""
+    """The exception that a node raises in these turns; empty if there is none."""
     broker = Broker(BrokerSettings(), b"fuzz")
     now_ms = 0
     try:
@@ -72,7 +72,7 @@ def _kind(failure: str) -> str:
 
 
 def _with_fewer_connections(steps: Steps, wanted: str, deadline: float) -> Steps:
-    """Often two clients did it together: one made a queue, another filled it. The last to speak are the suspects."""
+    """Often two clients cause it together: one declares a queue, another fills it. Try the last senders first."""
     ids = list(dict.fromkeys([_connection(event) for _, event in reversed(steps)]))
     size = len(ids) // 2
     while size:
@@ -101,7 +101,7 @@ def _without_runs(steps: Steps, size: int, wanted: str, deadline: float) -> Step
 
 
 def _with_joined_reads(steps: Steps) -> Steps:
-    """All that a connection sent as one read, when the last of it came: frames are whole in it."""
+    """Merge all reads of a connection into its last one, so that frames are whole."""
     joined: Steps = []
     sent: dict[int, bytes] = {}
     for at, (now_ms, event) in enumerate(steps):
@@ -134,7 +134,7 @@ def _with_shorter_reads(steps: Steps, wanted: str, deadline: float) -> Steps:
 
 
 def frames_in(data: bytes) -> list[bytes]:
-    """The frames of a read, as far as they can be told apart; what cannot is the last piece."""
+    """The frames of a read; the part that does not parse is the last piece."""
     pieces = []
     at = 8 if data.startswith(b"AMQP") else 0
     pieces.append(data[:at])

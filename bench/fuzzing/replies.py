@@ -1,6 +1,6 @@
-"""What a node may answer: whole frames, known methods, known reply codes, content that fits its header.
+"""The permitted replies of a node: whole frames, known methods, known reply codes, content that fits its header.
 
-Not here: what the answers were to (`attackers`).
+Not here: the requests (`attackers`).
 """
 
 import struct
@@ -34,16 +34,16 @@ _IDS = struct.Struct(">I")
 
 
 class Malformed(Exception):
-    """The node sent something a client could not make sense of."""
+    """The node sent a reply that is not valid AMQP."""
 
 
 class Replies:
-    """Follows what one connection is sent."""
+    """Checks everything that one connection is sent."""
 
     def __init__(self) -> None:
         self.opened = False
         self.close_code = 0
-        # channels the node closed, until somebody answers that
+        # channels the node closed, until close-ok
         self.closed_channels: list[int] = []
         self.bodies: list[bytes] = []
         self.confirmed = 0

@@ -1,14 +1,13 @@
-"""A node in memory with a well-behaved pair and a crowd of attackers, and everything that must hold meanwhile.
+"""A node in memory with a well-behaved publisher and consumer (the pair), many attackers, and the invariants to check.
 
-After every turn: `handle` raised nothing; whoever was answered was answered in whole frames with known codes; the
-pair's messages arrived, all of them, in order, in the turn they were published, and were confirmed; no attacker wrote
-more than a few log lines. Now and then `Broker.check()`, and a pause long enough for every timer that must cut off a
-client that is not in the middle of a conversation. At the end, with the attackers gone and their queues deleted, the
-node holds what it held at the start.
+After every turn: `handle` raised nothing; all replies are whole frames with known codes; all messages of the pair
+arrived in order, in the turn they were published, and were confirmed; no attacker caused more than a few log lines. At
+intervals: `Broker.check()`, and a pause long enough for every timer that closes the connection of a silent client. At
+the end, with the attackers gone and their queues deleted, the node holds what it held at the start.
 
-Everything is decided by the seed and the number of the world.
+The seed and the number of the world decide everything.
 
-Not here: what an attacker says (`attackers`), making a failure small (`reduction`).
+Not here: the input of an attacker (`attackers`), making a failure small (`reduction`).
 """
 
 import gc
@@ -58,11 +57,11 @@ History = list[tuple[int, list[Event]]]
 
 
 class Disturbed(Exception):
-    """Something that must hold did not."""
+    """An invariant is broken."""
 
 
 class World:
-    """One node under attack. `history` is every turn so far, for whoever must find out what went wrong."""
+    """One node under attack. `history` has every turn so far, to reproduce a failure."""
 
     def __init__(self, seed: int, number: int) -> None:
         self.rng = random.Random(f"{seed}/{number}")
@@ -139,7 +138,7 @@ class World:
             self._attackers[self._next_id] = attacker
             events.append(_accepted(self._next_id))
             self._let_act(attacker, events)
-        # the publisher speaks in the middle of the crowd, not before it
+        # the publisher sends in the middle of the attackers, not before them
         events.insert(self.rng.randrange(at, len(events)), events.pop(at))
         self.now_ms += self.rng.randrange(400)
         self._handle(events)
@@ -149,7 +148,7 @@ class World:
         if attacker.hung_up or attacker.frames_left <= 0:
             self._lose(attacker, events)
         elif attacker.replies.close_code or not (attacker.replies.opened or not attacker.sent):
-            # refused, or stuck in its handshake: it goes, or waits to be cut off
+            # refused, or stuck in its handshake: it leaves, or waits for its timeout
             if self.rng.random() < 0.5:
                 self._lose(attacker, events)
         else:
@@ -169,7 +168,7 @@ class World:
         self.closes[code] = self.closes.get(code, 0) + 1
 
     def _pause(self, pause_ms: int) -> None:
-        """Nobody says a word for a while: whoever was refused, or never got through the handshake, is cut off."""
+        """All clients are silent: refused connections and unfinished handshakes time out."""
         waiting = [a for a in self._attackers.values() if a.replies.close_code or not a.replies.opened]
         self.now_ms += pause_ms
         self._handle([])
@@ -228,7 +227,7 @@ class World:
         self._check_baseline()
 
     def _sweep(self) -> None:
-        """Delete by the protocol whatever the attackers left behind."""
+        """Delete over AMQP the queues and exchanges of the attackers."""
         topology = self.broker.vhosts["/"].topology
         methods = [QueueDelete(name) for name in topology.queues if name != PAIR_QUEUE]
         names = [name for name in topology.exchanges if name and not name.startswith("amq.")]
