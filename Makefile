@@ -1,22 +1,22 @@
-# Every target sets up what it needs; `make` alone lists them.
+# Each target first installs the things it needs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help run setup quick test test-all rest faults lint conformance demo bank bench soak lock clean
 
 PYTEST := .venv/bin/python -m pytest
-# Tests start nodes and commands by the thousand: without bytecode files each start would parse 300 modules again.
+# The tests start thousands of nodes and commands. With bytecode files, a start does not parse 300 modules again.
 export PYTHONDONTWRITEBYTECODE :=
-# What real nodes are put through is mostly waited for: five workers have enough to do for two cores. A file's
-# tests stay together, and share their nodes; the files that take longest come first (conftest.py).
+# One worker runs all tests of a file, because they share nodes. conftest.py puts the folders with the longest tests
+# first. Tests with real nodes mostly wait: five workers keep two cores busy.
 TOGETHER := --dist loadfile --no-loadscope-reorder
 PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
-# What needs no node, no system package and no compiler. The marks leave out what takes seconds here (conftest.py has
-# the lists); the profile tries ten examples of a property instead of a hundred; the tests of what is built on Spark
-# need its packages.
+# `make quick` runs tests that need no node, no system package and no compiler. It leaves out the tests that conftest.py
+# marks as slow or lengthy, and the tests of Spark, which need its packages. The hypothesis profile `quick` tries ten
+# examples of each property instead of a hundred.
 QUICK_TESTS = $(wildcard tests/unit tests/property tests/architecture tests/simulation)
 QUICK = -m "not slow and not lengthy" --hypothesis-profile=quick $(addprefix --ignore=,$(shell find tests/unit -name spark -o -name pipeline))
-# What Spark does is the same with either core.
+# The tests of Spark run once, with the uncompiled core: a compiled core does not change their result.
 SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
-# Minutes of real nodes that are parted, filled up or killed at every step: too long for every day.
+# Only `make faults` runs these. They take minutes: real nodes with cut networks, full disks, or kills at every step.
 FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_full.py \
 	mirrored_partitions.py mirrored_matrix.py mirrored_syncing.py mirrored_lives.py membership_interrupted.py membership_addresses.py \
 	formation_elsewhere.py bank.py) \
@@ -27,10 +27,10 @@ FAULT_TESTS = $(wildcard $(addprefix tests/cluster/test_,namespace_*.py *_disk_f
 	tests/spark/test_*_kills.py tests/spark/test_sink_failover.py tests/spark/test_stream_cluster.py \
 	tests/pipeline/test_*_kills.py tests/pipeline/test_cluster_jobs.py tests/pipeline/test_demo.py)
 
-# Programs that are killed over and over: `make test-all` does so beside Warren, and this is the turn of RabbitMQ.
+# These tests kill client programs many times. `make test-all` runs them with Warren, `make faults` with RabbitMQ.
 RABBITMQ_TESTS = $(wildcard $(addprefix tests/client/test_,outbox_kills.py inbox_kills.py))
 
-# And those of a file whose other tests are quick enough.
+# Only `make faults` runs these slow tests. The other tests of their files are quick.
 FAULT_CASES = tests/cluster/test_bank_books.py::test_a_cent_that_moved_from_one_operation_to_another_is_found_by_the_reconciliation \
 	tests/simulation/replica_sets/test_schedules.py::test_every_rule_holds_in_every_schedule_of_more_faults \
 	tests/cluster/test_formation.py::test_founding_that_is_killed_at_any_step_loses_nothing \
@@ -49,7 +49,7 @@ run: ## set up and start one node in the foreground: AMQP on 5672, pages on 1567
 setup: ## set up .venv and the compiled core for development, without running anything
 	@tools/setup test
 
-quick: ## the loop of an editor, under a minute: pure tests of the uncompiled core, with few examples of each property
+quick: ## after every edit, under a minute: pure tests of the uncompiled core, with few examples of each property
 	@tools/setup quick
 	WARREN_COMPILED=0 $(PYTEST) -q -n 2 $(TOGETHER) $(QUICK) $(QUICK_TESTS)
 
@@ -57,19 +57,19 @@ SUITE = compiled=$$([ -e build/compiled ] && echo 1 || echo 0); \
 	WARREN_COMPILED=$$compiled $(PYTEST) -n 5 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS:%=--ignore=%) \
 		$(FAULT_CASES:%=--deselect=%) $(SPARK_CASES:%=--deselect=%)
 
-test: ## what a pull request needs, 12 minutes: lint, and all tests but the slow ones, on the compiled core if there is a compiler
+test: ## before a pull request, 12 minutes: lint, and all tests but the slow ones, on the compiled core if there is a compiler
 	@tools/setup tools
 	@$(MAKE) --no-print-directory -j 2 setup lint
 	@$(SUITE) -m "not slow"
 
 test-all: test rest ## `make test`, and the slow tests; `make faults` and `make conformance` have the others
 
-# What of `make test-all` is not in `make test`.
+# `make test-all` runs this after `make test`: the slow tests, and the tests of Spark.
 rest: setup
 	@$(SUITE) -m slow
 	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS:%=--ignore=%) $(SPARK_TESTS) $(SPARK_CASES)
 
-faults: setup ## real nodes in networks that are cut, on disks that fill up, killed in the midst of everything; Spark drivers and jobs, too; programs beside RabbitMQ; the pure tests uncompiled
+faults: setup ## real nodes with cut networks, full disks and kills; Spark drivers and jobs with kills; client programs with RabbitMQ; the pure tests uncompiled
 	WARREN_COMPILED=0 $(PYTEST) -n 2 $(TOGETHER) $(PURE_TESTS)
 	WARREN_DRIVER_KILLS=20 $(PYTEST) -n 2 $(TOGETHER) $(FAULT_TESTS) $(FAULT_CASES)
 	WARREN_TEST_BROKER=rabbitmq $(PYTEST) -n 2 $(TOGETHER) $(RABBITMQ_TESTS)
@@ -84,7 +84,7 @@ lint: ## ruff, mypy --strict and the import contracts
 conformance: setup ## public AMQP clients' own integration suites against a node
 	conformance/run
 
-demo: setup ## a day of orders through a cluster that loses a node, and how its books are balanced: examples/orders
+demo: setup ## a day of orders through a cluster that loses a node, and the reconciliation of its books: examples/orders
 	@.venv/bin/python examples/orders/demo.py
 
 bank: setup ## a teller and a bank with a database each: ten minutes of kills, and books that balance: examples/bank

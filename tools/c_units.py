@@ -1,10 +1,10 @@
 """Makes the C files that mypyc wrote independent of one another, so that an edit recompiles a few of them.
 
 mypyc includes two headers with the declarations of every module in every C file, and it numbers the literals of all
-modules in one array. So a new method or a new string anywhere changes what every C file is compiled from. Here a C
-file becomes a unit: its text, the declarations it names, and its literals under names of its own. The unit has
-everything the C compiler needs besides the headers of Python and mypyc, so its text alone decides whether the object
-from an earlier build is still good. The unit of the group, which defines the array, says where in it each name lies.
+modules in one array. So a new method or a new string anywhere changes the input of every C file. Here a C file becomes
+a unit: its text, the declarations it uses, and its literals under names of its own. The unit has everything the C
+compiler needs besides the headers of Python and mypyc, so its text alone decides whether the object from an earlier
+build is still valid. The unit of the group, which defines the array, says where in it each name lies.
 
 Literals and declarations are hidden symbols: calls and loads within the library need no indirection.
 
@@ -52,7 +52,7 @@ class Declarations:
         self._named = [self._names_in(text) for text in self._texts]
 
     def needed_by(self, text: str) -> Iterator[str]:
-        """The declarations that the text names, and those that they name in turn."""
+        """The declarations that the text uses, and those that they use in turn."""
         found: set[int] = set()
         waiting = self._names_in(text)
         while waiting:

@@ -1,7 +1,7 @@
 """Compiles the core of Warren (everything from `broker` down, and the client's machine) with mypyc into build/compiled.
 
-The sources are first copied to build/core, so that edits made meanwhile can neither tear the build nor be taken for
-built. A build has three phases, and says on standard output how far it is:
+The sources are first copied to build/core, so that an edit during the build neither breaks it nor counts as compiled. A
+build has three phases, and prints its progress on standard output:
 
     1. mypyc checks the types and writes a C file for each module
     2. cc compiles the C files that differ from those of earlier builds (tools/c_units.py makes them comparable)
@@ -95,12 +95,12 @@ def _copy_sources() -> str:
     """Mirror src/warren into the working copy."""
     made_by = WORK / "toolchain"
     if not made_by.exists() or made_by.read_bytes() != source.toolchain():
-        shutil.rmtree(WORK, ignore_errors=True)  # what another compiler left behind is not to be built upon
+        shutil.rmtree(WORK, ignore_errors=True)  # do not reuse the output of another compiler
         WORK.mkdir()
         made_by.write_bytes(source.toolchain())
     wanted = {path.relative_to(source.SOURCE) for path in source.compiled_modules()}
     wanted.add(Path("warren/__init__.py"))
-    # a package of which only a part is compiled is an empty one here: what it imports is not there
+    # a partly compiled package has an empty __init__ here, because the modules it imports are missing
     hollow = {Path("warren") / name / "__init__.py" for name in source.partly_compiled()}
     wanted |= hollow
     for stale in {path.relative_to(WORK) for path in (WORK / "warren").rglob("*.py")} - wanted:
@@ -148,11 +148,11 @@ def _generate(modules: list[str]) -> None:
     }
     GENERATED.write_text(json.dumps(generated))
     sys.stdout.flush()
-    os._exit(0)  # giving back every object one by one would take seconds
+    os._exit(0)  # freeing every object would take seconds
 
 
 def _compile_and_link(generated: _Generated, progress: "Progress") -> dict[Path, list[str]]:
-    """The libraries: each with the modules, by file name without suffix, that it is to be found under."""
+    """The libraries, each with the file names (without suffix) of its modules."""
     progress.enter(2, "cc compiles the C files")
     compiler = _Compiler(generated)
     files = [WORK / name for name in generated.c_files]
@@ -189,7 +189,7 @@ def _forget_objects_but(needed: Iterable[Path]) -> None:
 
 
 class _Compiler:
-    """cc and the linker, as the interpreter was built with, but for the optimization."""
+    """cc and the linker, with the options of the interpreter's own build, except for the optimization."""
 
     def __init__(self, generated: _Generated) -> None:
         found = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
@@ -213,7 +213,7 @@ class _Compiler:
         self._identity = hashlib.sha256(tools + _output([*self._cc, "--version"]))
 
     def prepare(self, prelude: str) -> None:
-        """Precompile the headers that every unit includes; a unit includes them as they are if it cannot use that."""
+        """Precompile the headers that every unit includes; a unit that cannot use them includes the plain headers."""
         OBJECTS.mkdir(exist_ok=True)
         self._identity.update(prelude.encode())
         self._prelude.write_text(prelude)
@@ -294,7 +294,7 @@ def _install(fingerprint: str, libraries: dict[Path, list[str]]) -> None:
 
 
 class Progress:
-    """How far a build is: one line that is written over on a terminal, and elsewhere a line every ten seconds."""
+    """The progress of a build: one line that is overwritten on a terminal, and elsewhere a line every ten seconds."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,10 +1,10 @@
 """Chooses, when an interpreter of .venv starts, where `warren` is imported from.
 
 The compiled copy in build/compiled comes first when it was made from exactly these sources by this interpreter;
-otherwise, and always with WARREN_COMPILED=0 in the environment, the sources in src/ are imported. So a stale
-compiled module is never used, whoever edits what, and the same command runs either way.
+otherwise, and always with WARREN_COMPILED=0 in the environment, the sources in src/ are imported. So a stale compiled
+module is never used, and the same command works with either.
 
-Not here: how the copy is made (tools/compile_core.py).
+Not here: making the copy (tools/compile_core.py).
 """
 
 import hashlib
@@ -38,14 +38,14 @@ def compiled_modules(source: Path = SOURCE) -> list[Path]:
 
 
 def toolchain() -> bytes:
-    """What turns sources into a compiled copy: the interpreter, the compiler's lock, the build scripts."""
+    """The toolchain: the interpreter, the compiler's lock file, the build scripts."""
     scripts = [ROOT / "requirements" / "build.txt", ROOT / "tools" / "compile_core.py", ROOT / "tools" / "c_units.py"]
     parts = [f"{sys.implementation.cache_tag} {sys.platform}\n".encode(), *(path.read_bytes() for path in scripts)]
     return hashlib.sha256(b"".join(parts)).digest()
 
 
 def fingerprint(source: Path = SOURCE) -> str:
-    """What a compiled copy depends on: the toolchain, and the name and text of every compiled module."""
+    """A digest of the toolchain, and of the name and text of every compiled module."""
     digest = hashlib.sha256(toolchain())
     for path in compiled_modules(source):
         text = path.read_bytes()
@@ -55,7 +55,7 @@ def fingerprint(source: Path = SOURCE) -> str:
 
 
 def is_current() -> bool:
-    """Whether build/compiled was made from the sources as they are."""
+    """True if build/compiled was made from the current sources."""
     try:
         return STAMP.read_text() == fingerprint()
     except OSError:
@@ -63,12 +63,12 @@ def is_current() -> bool:
 
 
 def partly_compiled() -> list[str]:
-    """The packages of which only a part is compiled."""
+    """The partly compiled packages."""
     return sorted({name.partition("/")[0] for name in COMPILED_NAMES if "/" in name})
 
 
 def shell_names() -> list[str]:
-    """What of src/warren is not compiled: the compiled copy links to it."""
+    """The files of src/warren that are not compiled; the compiled copy links to them."""
     folders = ["", *(f"{name}/" for name in partly_compiled())]
     entries = [folder + entry for folder in folders for entry in _entries(SOURCE / "warren" / folder)]
     return sorted(set(entries) - set(COMPILED_NAMES) - set(partly_compiled()))
