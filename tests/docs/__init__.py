@@ -1,1 +1,1 @@
-"""The documentation, held against the code: examples run, tables are complete, links lead somewhere."""
+"""The documentation, compared with the code: examples run, tables are complete, links resolve."""

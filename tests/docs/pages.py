@@ -1,9 +1,9 @@
-"""The pages of the documentation, taken apart: fenced blocks, tables, links.
+"""The pages of the documentation, parsed: fenced blocks, tables, links.
 
 Only as much Markdown as the pages use: a block is fenced by three backticks at the start of a line, a table is a run
-of lines that begin with `|`, whose second line is dashes.
+of lines that begin with `|`, with dashes in the second line.
 
-Not here: what must be true of them; each such rule is a test.
+Not here: the rules for pages; each rule is a test.
 """
 
 import re
@@ -45,7 +45,7 @@ class Page:
         return [block for block in self.blocks if block.language == language]
 
     def output_below(self, block: Block) -> str | None:
-        """What the page says a block prints; None if it does not say."""
+        """The output of a block according to the page; None if the page has none."""
         return next((each.text for each in self.blocks if each.follows is block and each.language == "text"), None)
 
     def rows(self, *header: str) -> list[list[str]]:
@@ -72,19 +72,19 @@ class Page:
         return _LINK.findall(self.prose())
 
     def anchors(self) -> set[str]:
-        """What a link may name after `#`: each heading in small letters, spaces as dashes, punctuation left out."""
+        """The anchors of the page: each heading in lower case, with dashes for spaces and without punctuation."""
         headings = [found[1] for line in self.prose().splitlines() if (found := _HEADING.fullmatch(line))]
         return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def pages() -> list[Page]:
-    """README, ARCHITECTURE and everything in docs/ but the decision records."""
-    paths = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted(DOCS.glob("*.md"))]
+    """README, ARCHITECTURE, SECURITY and everything in docs/ but the decision records."""
+    paths = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md", *sorted(DOCS.glob("*.md"))]
     return [read_page(path) for path in paths if path.exists()]
 
 
 def starts_cluster(page: Page) -> bool:
-    """Whether a reader of its examples has a cluster, and not a node alone."""
+    """True if the page's examples need a cluster."""
     return any("$ warren cluster up" in block.text for block in page.blocks_in("console"))
 
 

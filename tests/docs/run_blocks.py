@@ -2,10 +2,10 @@
 
     python run_blocks.py < blocks.json
 
-Standard input is a JSON list of `[file, line, source]`; standard output is a JSON list of what each block printed. A
+Standard input is a JSON list of `[file, line, source]`; standard output is a JSON list with the output of each block. A
 block that raises ends the run with a traceback that names the page and the line.
 
-Nothing may connect to a node's usual ports: an example whose port was not rewritten would talk to whatever runs there.
+Connecting to a node's default ports fails: an example with a port that was not rewritten would reach another broker.
 """
 
 import contextlib

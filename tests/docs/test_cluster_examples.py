@@ -1,7 +1,7 @@
 """The examples of pages that start a cluster, run against it.
 
-What the page does to the cluster, by `warren cluster`, is done where it says so; the blocks between two such commands
-are a program of their own. The ports of a local cluster in their source become those of its nodes.
+The page's `warren cluster` commands are run where they stand; the blocks between two such commands are a program of
+their own. The default ports of a local cluster in their source become those of its nodes.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Every place where a crash can happen has a test: what the tables of the documentation name is there."""
+"""Every place where a crash can happen has a test: the tests that the documentation's tables name exist."""
 
 import re
 
@@ -21,22 +21,22 @@ def named_in(page: Page) -> set[str]:
 
 
 @pytest.mark.parametrize("page", pages_with_crashes(), ids=lambda page: page.path.name)
-def test_every_crash_names_tests_that_are_there(page: Page) -> None:
+def test_every_crash_names_existing_tests(page: Page) -> None:
     for row in page.rows(*HEADER):
         named = codes(row[2])
         assert named or row[2] == "the same", row
         assert set(named) <= TESTS_THERE, row
 
 
-def test_one_page_has_the_whole_road() -> None:
+def test_one_page_lists_every_crash() -> None:
     assert len(read_page(DOCS / "crashes.md").rows(*HEADER)) > 40
 
 
 @pytest.mark.parametrize("page", pages_with_crashes(), ids=lambda page: page.path.name)
-def test_that_page_has_whatever_the_chapters_have(page: Page) -> None:
+def test_that_page_has_every_test_of_the_chapters(page: Page) -> None:
     assert named_in(page) <= named_in(read_page(DOCS / "crashes.md"))
 
 
 @pytest.mark.parametrize("name", [name for name in CHAPTERS if (DOCS / name).exists()])
-def test_the_chapters_lead_to_it(name: str) -> None:
+def test_the_chapters_link_to_that_page(name: str) -> None:
     assert "(crashes.md" in (DOCS / name).read_text()

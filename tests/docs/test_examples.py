@@ -1,10 +1,10 @@
 """Every Python example of the documentation, run against a real node.
 
 The blocks of a page share a namespace and a node of their own; 5672 and 15672 in their source become its ports. A block
-right above a `text` block prints exactly that. A page that shows how to make certificates and how to configure TLS is
-taken at its word: its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS
-port. So is a page that kills its node with `kill -9`: the node is started again with the same data, and the blocks that
-follow are a program of their own.
+right above a `text` block prints exactly that. For a page that shows how to make certificates and how to configure TLS,
+its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS port. On a page that
+kills its node with `kill -9`, the node is started again with the same data, and the blocks that follow are a program of
+their own.
 """
 
 import json
@@ -41,7 +41,7 @@ def page(request: pytest.FixtureRequest) -> Page:
 
 @dataclass
 class Stage:
-    """Examples that share a namespace, and the command that ended the node they come after, if any."""
+    """Examples that share a namespace, and the command that ended the node before them, if any."""
 
     kill: str = ""
     blocks: list[Block] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Stage:
 
 @pytest.fixture
 def start(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Serving]]:
-    """Starts the node a page is about, in the folder its examples run in, with its data in `var`."""
+    """Start the node of a page, in the folder of its examples, with its data in `var`."""
     monkeypatch.chdir(tmp_path)
     for command in openssl_commands(page):
         subprocess.run(command, shell=True, check=True, capture_output=True, timeout=RUN_DEADLINE_S)
@@ -78,7 +78,7 @@ def stages(page: Page) -> list[Stage]:
 
 
 def openssl_commands(page: Page) -> list[str]:
-    """What a reader of the page would type; a backslash at a line's end continues the command."""
+    """The commands of a block; a backslash at a line's end continues the command."""
     shown = "".join(block.text for block in page.blocks_in("console")).replace("\\\n", "")
     return [line.removeprefix("$ ") for line in shown.splitlines() if line.startswith("$ openssl ")]
 
@@ -113,7 +113,7 @@ def check_examples(page: Page, blocks: list[Block], node: Serving, directory: Pa
 
 
 def check_blocks(page: Page, blocks: list[Block], sources: list[list[str | int]], directory: Path) -> None:
-    """Run the sources, which are those blocks made to find their nodes, and compare what each prints."""
+    """Run the sources (the blocks with rewritten ports), and compare the output of each."""
     ended = subprocess.run(
         [sys.executable, "-W", "error", run_blocks.__file__],
         input=json.dumps(sources),
@@ -133,13 +133,13 @@ def check_blocks(page: Page, blocks: list[Block], sources: list[list[str | int]]
 
 
 def uses_spark(page: Page) -> bool:
-    """Spark takes its time to start, and writes to standard error what it has to say."""
+    """Spark starts slowly, and writes its messages to standard error."""
     starting = ("import SparkSession", "import session")
     return any(word in block.text for block in page.blocks_in("python") for word in starting)
 
 
 def environment() -> dict[str, str]:
-    """The environment is activated, as a reader's is, so that Spark's workers are this Python, too."""
+    """The virtual environment is activated, so that Spark's workers use this Python, too."""
     return {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
 
 

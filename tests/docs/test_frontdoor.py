@@ -1,4 +1,4 @@
-"""The page of the front door: its deployment can be used, and its table of keys is complete."""
+"""The page about the load balancer (docs/frontdoor.md): its deployment is valid, and its table of keys is complete."""
 
 from dataclasses import fields
 

@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask for metrics that there are."""
+"""The dashboard and the alert rules use existing metrics."""
 
 import json
 import re
@@ -21,7 +21,7 @@ def asked(expressions: list[str]) -> set[str]:
     return {name for expression in expressions for name in METRIC.findall(expression)}
 
 
-def test_the_dashboard_shows_metrics_that_there_are() -> None:
+def test_the_dashboard_shows_existing_metrics() -> None:
     dashboard = json.loads((DOCS / "grafana" / "warren.json").read_text())
     targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
     names = asked([target["expr"] for target in targets])
@@ -41,7 +41,7 @@ def test_every_panel_has_a_place_of_its_own() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-def test_the_alert_rules_ask_for_metrics_that_there_are() -> None:
+def test_the_alert_rules_use_existing_metrics() -> None:
     (group,) = yaml.safe_load((DOCS / "grafana" / "alerts.yml").read_text())["groups"]
     rules = group["rules"]
     assert {frozenset(rule) - {"for"} for rule in rules} == {frozenset({"alert", "expr", "labels", "annotations"})}

@@ -1,4 +1,4 @@
-"""The page about moving in, held against the command: its options, and what it says."""
+"""The page about migrating, compared with the command: its options and its orders."""
 
 import typer
 

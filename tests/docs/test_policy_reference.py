@@ -1,4 +1,4 @@
-"""The page about policies, held against what the code knows, both ways."""
+"""The page about policies, compared with the code, both ways."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The tables of the documentation, held against what the code knows, both ways; and links, which lead somewhere."""
+"""The tables of the documentation, compared with the code, both ways; and links, which resolve."""
 
 import dataclasses
 import re
@@ -41,7 +41,7 @@ def default_lines() -> list[str]:
 
 
 def facts(settings: NodeSettings) -> dict[str, object]:
-    """Everything a node was told, comparable."""
+    """All settings of a node, comparable."""
     found = {item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)}
     found["broker"] = {name: getattr(settings.broker, name) for name in dir(settings.broker) if name[0] != "_"}
     return found

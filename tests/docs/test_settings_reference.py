@@ -1,4 +1,4 @@
-"""The page about templates and settings, held against what the code knows, both ways."""
+"""The page about templates and settings, compared with the code, both ways."""
 
 import re
 
@@ -16,12 +16,12 @@ from warren.client.template import Overrides
 
 PAGE = read_page(DOCS / "template.md")
 SECTIONS = ("connection", "template", "exchanges", "queues", "bindings")
-# what an item of a list cannot do without
+# the required keys of a list's items
 NEEDED = {"exchanges": {"name": "a"}, "queues": {"name": "a"}, "bindings": {"exchange": "a", "queue": "a"}}
 
 
 def known_keys(section: str) -> list[str]:
-    """What the code allows in a section, as it tells whoever gives it something else."""
+    """The allowed keys of a section, from the error message for an unknown key."""
     stranger: dict[str, object] = {**NEEDED.get(section, {}), "stranger": 1}
     tree = {section: [stranger] if section in NEEDED else stranger}
     with pytest.raises(SettingsError, match="stranger is not known") as refused:

@@ -1,4 +1,4 @@
-"""The schema of trace files in the documentation, held against what is written."""
+"""The documented schema of trace files, compared with written files."""
 
 import json
 import re
