@@ -104,7 +104,7 @@ def fresh_trio(tmp_path: Path) -> Iterator[Trio]:
 
 @pytest.fixture
 def load() -> Iterator[Load]:
-    """Clients that remember the promises they were given."""
+    """Clients that record every promise of the nodes."""
     made = Load()
     yield made
     made.dismiss()
@@ -112,7 +112,7 @@ def load() -> Iterator[Load]:
 
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[NodeProcess]:
-    """A node that is no member of the cluster."""
+    """A node that is not a member of the cluster."""
     node = NodeProcess(tmp_path / "far", "--name", "far@localhost")
     yield node
     node.stop()

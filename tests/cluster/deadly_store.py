@@ -1,9 +1,9 @@
-"""An etcd that ends a process in the middle of its work: a proxy before the real one that counts the calls.
+"""A proxy in front of etcd that counts calls and kills a process at a given call.
 
-So a node can be killed between any two steps against the store, and it is known between which. It may also agree to
-nothing any more, from when a node has begun to watch it.
+So a test can kill a node between any two steps against the store, and knows between which. The proxy can also refuse
+all transactions after a node has begun to watch the store.
 
-Not here: losing answers, or keeping requests back (`etcd_world.LossyProxy`).
+Not here: losing answers, or holding requests back (`etcd_world.LossyProxy`).
 """
 
 import asyncio
@@ -26,9 +26,9 @@ _TXN = "/etcdserverpb.KV/Txn"
 
 
 class DeadlyStore:
-    """Passes everything on to one member of etcd, at `far`, from a thread.
+    """Forwards everything to one member of etcd, at `far`, from a thread.
 
-    Only the node that is meant should be sent here, and others there: every call counts.
+    Only the node to be killed should use this address, and others the member's: every call counts.
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -36,12 +36,12 @@ class DeadlyStore:
         self.endpoint = f"127.0.0.1:{free_port()}"
         self._victim = 0
         self._calls_left = 0
-        # whether nothing is agreed to, after the next watch has begun or already
+        # whether transactions are refused: after the next watch has begun, or already
         self._to_be_stubborn = self._stubborn = False
         self.refused = 0
 
     def kill(self, pid: int, calls: int) -> None:
-        """End this process when it has had so many answers from here on, and asks for another."""
+        """Kill this process at its next call after so many answers, counted from now."""
         self._calls_left = calls
         self._victim = pid
 
@@ -50,11 +50,11 @@ class DeadlyStore:
 
     @property
     def killed(self) -> bool:
-        """Whether it has come to that."""
+        """True if the process was killed."""
         return self._calls_left < 0
 
     def be_stubborn(self) -> None:
-        """Agree to nothing, from the beginning of the next watch on."""
+        """Refuse all transactions from the beginning of the next watch on."""
         self._to_be_stubborn = True
 
     def give_in(self) -> None:
@@ -89,14 +89,16 @@ class DeadlyStore:
             self.refused += 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "it is stubborn")
         try:
-            answered: bytes = await self._channel.unary_unary(method)(request)
+            call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(method)
+            answered = await call(request)
         except grpc.aio.AioRpcError as error:
             await context.abort(error.code(), error.details() or "")
         return answered
 
     async def converse(self, method: str, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         self._stubborn = self._stubborn or (self._to_be_stubborn and method == _WATCH)
-        async for told in self._channel.stream_stream(method)(requests):
+        call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(method)
+        async for told in call(requests):
             yield told
 
 
@@ -106,7 +108,7 @@ def _do(work: Any) -> None:
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One loop for all stores, never closed: calls that a closed server leaves open end in it."""
+    """One event loop for all proxies, never closed: open calls of a closed server end in it."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()
     return loop

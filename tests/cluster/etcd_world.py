@@ -1,9 +1,9 @@
 """Real etcd members and stores for tests, and ways to disturb them.
 
-A member's process does not belong to an event loop: a test adopts those of its fixture, disturbs them, and the fixture
-starts the members that the test left dead.
+A member's process does not belong to an event loop: a test adopts the processes of its fixture and disturbs them, and
+the fixture restarts the members that are down after the test.
 
-Not here: nodes of a cluster.
+Not here: nodes of a cluster (`trio`).
 """
 
 import asyncio
@@ -62,9 +62,9 @@ async def carry_out(connection: EtcdConnection, method: str, request: bytes) -> 
 async def store_at(
     *endpoints: str, cluster: str, node: str = "warren@test", revision: int = 0, moved: Snapshot | None = None
 ) -> AsyncIterator[EtcdStore]:
-    """The store of a cluster, which begins with the entries that are moved in."""
+    """The store of a cluster, with the entries that were moved in at its start."""
     async with connected(*endpoints) as connection:
-        store = EtcdStore(connection, cluster, node)
+        store = EtcdStore(connection, cluster, node, CIPHER)
         if not await store.begun(DEADLINE_S):
             await store.move_in(revision, moved or {})
         yield store
@@ -122,7 +122,7 @@ def as_user(user: str, password: str, files: TlsFiles) -> dict[str, Any]:
 
 
 class Members:
-    """Members of one etcd, which stay when a scenario ends."""
+    """Members of one etcd, which outlive a scenario."""
 
     def __init__(self, directory: Path, count: int, tls: TlsFiles | None = None, **settings: Any) -> None:
         self._directory = directory
@@ -166,7 +166,7 @@ class Members:
         return found
 
     def kill(self, number: int) -> None:
-        """It is gone when this returns, and writes to its directory no more."""
+        """The process has ended when this returns, and does not write to its directory any more."""
         process = self.member(number)._process
         os.kill(self.pid(number), signal.SIGKILL)
         while process.find():
@@ -179,7 +179,7 @@ class Members:
         os.kill(self.pid(number), signal.SIGCONT)
 
     async def leader(self) -> int:
-        """The number of the member that leads; there is none while they choose another."""
+        """The number of the leader; there is none during an election."""
         member = self.member(0)
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -191,7 +191,7 @@ class Members:
         return int(names[leader].removeprefix("warren@"))
 
     async def revive(self, *numbers: int) -> None:
-        """Members that died run again, and those that were stopped go on."""
+        """Start dead members again, and continue suspended ones."""
         members = [self.member(number) for number in numbers]
         for member in members:
             pid = member._process.find()
@@ -224,7 +224,7 @@ def _ports() -> dict[str, int]:
 
 
 class LossyProxy:
-    """A proxy before a member that loses answers, or holds requests back, when the test says so."""
+    """A proxy in front of a member that loses answers or holds requests back on the test's order."""
 
     def __init__(self, endpoint: str) -> None:
         self._host, _, port = endpoint.rpartition(":")

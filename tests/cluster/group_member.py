@@ -3,7 +3,7 @@
     python -m tests.cluster.group_member HOST PORT STREAM NAME FILE
 
 Each line is a moment of the machine's clock, `got` or `acked`, a partition, an offset, a routing key and a body. An ack
-is written down before it is sent, a delivery after it came. A member that is cancelled says so, and ends.
+is written down before it is sent, a delivery after it came. A cancelled member writes that down, and ends.
 """
 
 import os

@@ -1,9 +1,10 @@
-"""Faults of five nodes that hold mirrored queues: all those by which brokers are known to lose messages.
+"""Faults of five nodes with mirrored queues: all those by which brokers are known to lose messages.
 
-Each fault strikes under load, holds for a while, and is repaired. Clients of nodes in a majority are served meanwhile,
-as far as `served` says; after the repair all clients are served, all nodes are in sync, and every promise is kept.
+Each fault is injected under load, lasts for some seconds, and is repaired. Clients of nodes in a majority are served
+meanwhile, as far as `served` says. After the repair all clients are served, all nodes are in sync, and every promise is
+kept.
 
-Not here: troubles that a seed chooses (`storm`, `mirrored_storm`), a disk that is full (`test_mirrored_disk_full`).
+Not here: faults that a seed chooses (`storm`, `mirrored_storm`), a disk that is full (`test_mirrored_disk_full`).
 """
 
 import signal
@@ -23,7 +24,7 @@ HOSTS = ("n1", "n2", "n3", "n4", "n5")
 class Trouble:
     """`strike` gets the nodes; the master is the first of them, or, if `beside_leader`, the node with etcd's leader.
 
-    `cut`: the numbers of nodes whose clients may be refused or cut off. `served`: those whose publishers must be heard
+    `cut`: the numbers of nodes with clients that may be refused or cut off. `served`: those that must serve publishers
     while it lasts.
     """
 
@@ -36,7 +37,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went; `paused_s` is the time until all clients that must be served were."""
+    """The result; `paused_s` is the time until all clients that must be served were served."""
 
     confirmed: int
     redelivered: int
@@ -121,7 +122,7 @@ PAUSES = (
 
 
 def go_through(five: NamespaceTrio, trouble: Trouble, hold_s: float) -> Outcome:
-    """The trouble, from a whole cluster to a whole cluster."""
+    """Inject the fault into a healthy cluster, and wait until it is healthy again."""
     load = Load()
     try:
         return _go_through(five, trouble, hold_s, load)

@@ -1,9 +1,9 @@
-"""Real nodes that become members of clusters and cease to be, and the commands by which they do.
+"""Real nodes that join and leave clusters, and the commands for it.
 
-Each node begins alone, on free ports, and all trust one cookie. A command is run in this process, as `warren ctl`
-would be; the cookie it needs of a node that is stopped is found in the environment.
+Each node begins alone, on free ports, and all share one cookie. A command is run in this process, as `warren ctl` would
+be; commands to a stopped node take the cookie from the environment.
 
-Not here: disturbing a cluster that stays as it is (`trio`).
+Not here: faults of a cluster with fixed members (`trio`).
 """
 
 import io
@@ -51,7 +51,7 @@ class MemberNodes:
         return self._nodes[-1]
 
     def spawn(self, name: str, *options: str, configuration: str = "", port: int = 0) -> NodeProcess:
-        """A node that is not ready, and perhaps never will be."""
+        """A node that need not become ready."""
         words, lines = self._words(name, options), self._lines(configuration)
         self._nodes.append(UnreadyNode(self.directory / name, *words, configuration=lines, port=port))
         return self._nodes[-1]
@@ -63,7 +63,7 @@ class MemberNodes:
         return f"cluster.cookie_file = {self.cookie}\nprometheus.tcp.port = 0\n{configuration}"
 
     def ctl(self, node: NodeProcess, *words: str) -> Said:
-        """Ask one node."""
+        """Run a command for one node."""
         host, port = node.addresses["http"]
         environment = {"WARREN_HTTP": f"http://{host}:{port}", "WARREN_CLUSTER__COOKIE_FILE": str(self.cookie)}
         with (
@@ -85,7 +85,7 @@ class MemberNodes:
         self.done(node, "start_app")
 
     def members(self, node: NodeProcess) -> dict[str, tuple[str, bool]]:
-        """The type of each member, and whether it runs, as one of them knows."""
+        """The type of each member, and whether it runs, as one of them reports."""
         lines = self.done(node, "-q", "cluster_status", "--formatter", "json")
         return standing_in(lines)
 
@@ -99,7 +99,7 @@ class MemberNodes:
 
 
 class UnreadyNode(NodeProcess):
-    """A node that is not expected to serve clients yet; where it will is known beforehand."""
+    """A node that need not serve clients yet; its addresses are fixed beforehand."""
 
     def __init__(self, data: Path, *options: str, configuration: str, port: int) -> None:
         self._peer_port = port or peer_port()
@@ -126,12 +126,12 @@ def standing_in(document: str) -> dict[str, tuple[str, bool]]:
 
 
 def joining(node: NodeProcess) -> tuple[str, str]:
-    """The options of a node that is to join another."""
+    """The options of a node that joins another."""
     return "--join", "127.0.0.1:{}".format(node.addresses["peer"][1])
 
 
 def peer_of(node: NodeProcess) -> str:
-    """A node as operators name it where its port is not the usual one."""
+    """A node's name with its port, as operators write it for another than the default port."""
     return f"{node.name}:{node.addresses['peer'][1]}"
 
 
@@ -146,7 +146,7 @@ def channel_to(node: NodeProcess) -> Iterator[Channel]:
 
 
 def declare(node: NodeProcess, queue: str, *bodies: bytes) -> None:
-    """A durable queue at that node, with messages that outlive it."""
+    """A durable queue at that node, with persistent messages."""
     with channel_to(node) as channel:
         channel.call("queue.declare", queue=queue, durable=True)
     publish(node, queue, bodies)
@@ -170,13 +170,13 @@ def ready_in(node: NodeProcess, queue: str) -> int:
 
 
 def holders(node: NodeProcess, queue: str) -> list[str]:
-    """The nodes that have all of a mirrored queue, as a node shows them; none if it knows of no master."""
+    """The in-sync nodes of a mirrored queue, as a node reports them; none if it knows of no master."""
     row = Operator(node.addresses["http"]).read("queues", "/", queue)
     return sorted([row["node"], *row.get("synchronised_slave_nodes", [])]) if "node" in row else []
 
 
 def queues_of(node: NodeProcess) -> list[str]:
-    """All that a node knows."""
+    """All queues that a node reports."""
     return sorted(queue["name"] for queue in Operator(node.addresses["http"]).read("queues"))
 
 
@@ -186,5 +186,5 @@ def processes_below(directory: Path, beginning: str = "") -> list[int]:
 
 
 def etcd_pid(node: NodeProcess) -> int:
-    """The node's part of the store; 0 if it does not run."""
+    """The pid of the node's etcd member; 0 if it does not run."""
     return next(iter(processes_below(node.data, "--data-dir=")), 0)

@@ -1,13 +1,13 @@
-"""Mirrored queues on three real nodes under clients that remember the promises they were given.
+"""Mirrored queues on three real nodes under clients that record every promise.
 
-A queue whose name begins with `mirrored` is held by all nodes, as a policy says. Its master is the node where it was
-declared, until that is lost. The log of the master of the newest epoch says which nodes are in sync;
-no other node knows it with certainty.
+A policy mirrors queues with names that begin with `mirrored` to all nodes. The first master is the node where the queue
+was declared. The log of the master of the newest epoch says which nodes are in sync; no other node knows it with
+certainty.
 
 ::
 
-    work      durable, published to everywhere, two consumers
-    row       durable, one consumer, which is promised an order
+    work      durable, with publishers on all nodes, two consumers
+    row       durable, one consumer, which must get messages in order
     passing   not durable, one consumer
 
 Not here: disturbing the nodes (`trio`), the promises (`promises`).
@@ -38,7 +38,7 @@ class Standing:
 
 
 def mirror_everything(trio: Trio, pattern: str = "^mirrored ", **wish: object) -> None:
-    """By a policy, from here on."""
+    """Set a policy."""
     Operator(trio.nodes[0].addresses["http"]).policy(f"for {pattern}", pattern, wish or EVERYWHERE)
 
 
@@ -53,9 +53,9 @@ def standing(trio: Trio, queue: str) -> Standing:
 
 
 def _last_said(node: NodeProcess, queue: str) -> Standing:
-    """Of its own time as master, the last of them."""
+    """The last report of a node about its own epoch as master."""
     epoch, in_sync = 0, set[str]()
-    # but for a line that is being written
+    # except for a line that is being written
     for line in node.log().rpartition("\n")[0].splitlines():
         if "event=mirror." not in line:
             continue
@@ -72,7 +72,7 @@ def _last_said(node: NodeProcess, queue: str) -> Standing:
 
 
 def await_in_sync(trio: Trio, queues: Sequence[str], count: int = 0) -> None:
-    """So many nodes hold everything that is in these queues; all of them, if no number is given."""
+    """Wait until so many nodes are in sync for these queues; all nodes, if no number is given."""
     count = count or len(trio.nodes)
     for queue in queues:
         eventually(
@@ -90,7 +90,7 @@ def await_another_master(trio: Trio, queues: Sequence[str], old: NodeProcess) ->
 
 
 class Scene:
-    """Queues with one master at first, and clients on all nodes; those of some nodes may be cut off."""
+    """Queues with one master at first, and clients on all nodes; clients of some nodes may be cut off."""
 
     def __init__(self, trio: Trio, load: Load, mark: str, master: NodeProcess, cut: Sequence[NodeProcess]) -> None:
         self.trio = trio
@@ -108,7 +108,7 @@ class Scene:
     def populate(self, passing: bool = True) -> None:
         """Every node has a publisher; the only consumer of a queue is at a node that is not cut off.
 
-        The queue that is not durable has clients unless it is to go.
+        The queue that is not durable has clients unless the test expects it to be lost.
         """
         spared = [node for node in [*self.others, self.master] if node not in self._cut] or self.others
         first, second = spared[0], spared[1 % len(spared)]
@@ -131,7 +131,7 @@ class Scene:
         self.load.consume(queue, node, may_be_cut=node in self._cut)
 
     def await_served(self, *nodes: NodeProcess) -> float:
-        """Publishers at these nodes get confirms of messages published from here on; the seconds that took."""
+        """Wait until publishers at these nodes get confirms of new messages; the seconds that took."""
         began = time.monotonic()
         for publisher in self.publishers_at(nodes):
             goal = publisher.confirmed + WINDOW
@@ -158,7 +158,7 @@ class Scene:
             channel.call("queue.delete", queue=queue)
 
     def _is_agreed(self, queue: str) -> bool:
-        """Whether every node shows operators the same as the log of the master."""
+        """True if every node's HTTP API reports the same as the log of the master."""
         known = standing(self.trio, queue)
         told = [Operator(node.addresses["http"]).read("queues", "/", queue) for node in self.trio.nodes]
         return all(

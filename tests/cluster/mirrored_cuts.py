@@ -39,9 +39,9 @@ CUTS: dict[str, Callable[[NamespaceWorld], None]] = {
 
 
 def parted_by(trio: NamespaceTrio, cut: str) -> list[NodeProcess]:
-    """The nodes whose clients may notice: the node that is alone, or both of two that do not reach each other.
+    """The nodes with clients that may notice: the node that is alone, or both of two that do not reach each other.
 
-    Either of those two may win the election, and the other does without the queue until the cut is mended.
+    Either of those two may win the election; the other does not reach the queue until the cut is repaired.
     """
     n1, _n2, n3 = trio.nodes
     return [n1, n3] if cut == PARTED else [n1]

@@ -1,11 +1,10 @@
-"""Three nodes on hosts of their own that hold mirrored queues, and a storm of faults that a seed chooses.
+"""Three nodes with mirrored queues on hosts of their own, and a series of faults that a seed chooses.
 
-A round is one fault: nodes are killed, frozen or restarted, or their network is cut, for a while; then calm: all nodes
-are back, all members are in sync and every client is served. When the storm is over no confirmed message is
-missing.
+A round is one fault: nodes are killed, frozen or restarted, or their network is cut, for some seconds. After it all
+nodes are back, all members are in sync and every client is served. At the end no confirmed message is missing.
 
-Not here: the queues and their clients (`mirrored`), storms over queues that one node holds (`storm`), how long it goes
-on.
+Not here: the queues and their clients (`mirrored`), faults of queues that are not mirrored (`storm`), the number of
+rounds.
 """
 
 import random
@@ -34,7 +33,7 @@ class MirroredStorm:
         trio.hang_up()
 
     def round(self) -> str:
-        """The faults of the storm."""
+        """All kinds of faults."""
         kinds = (self._kill, self._kill_with_etcd, self._freeze, self._restart, self._cut_off, self._part, self._deafen)
         victim = self._victim()
         done = self._chance.choice(kinds)(victim)
@@ -47,7 +46,7 @@ class MirroredStorm:
         return f"{done} for {hold_s:g} s; all in sync and served after {time.monotonic() - began:.1f} s"
 
     def _victim(self) -> NodeProcess:
-        """The master, more often than not."""
+        """A node, in most cases the master."""
         if self._chance.random() < 0.6:
             master = standing(self._trio, self._scene.work).master
             return next(node for node in self._trio.nodes if node.name == master)
@@ -95,7 +94,7 @@ class MirroredStorm:
         eventually(self._trio.is_whole, "all nodes reach one another")
 
     def finish(self) -> None:
-        """Everything that was promised is kept."""
+        """Check that every promise is kept."""
         self._scene.settle()
 
     def dismiss(self) -> None:

@@ -49,7 +49,7 @@ class NamespaceTrio(Trio):
         eventually(self.is_whole, "all nodes reach one another")
 
     def await_known(self, queue: str) -> None:
-        """All nodes know of a queue, and reach it: one that was cut off has to catch up first."""
+        """Wait until all nodes know a queue and reach it: a node that was cut off has to catch up first."""
         eventually(lambda: all(knows(node, queue) for node in self.nodes), f"all nodes know of {queue!r}")
 
     def await_unanimity(self, queue: str) -> None:
@@ -57,13 +57,13 @@ class NamespaceTrio(Trio):
         eventually(lambda: len({knows(node, queue) for node in self.nodes}) == 1, f"all know the same of {queue!r}")
 
     def detour(self, one: str, other: str) -> LinkProxy:
-        """All that nodes and members say to each other between two hosts."""
+        """All traffic of nodes and etcd members between two hosts."""
         return self.world.detour(one, other, PEER_PORTS)
 
 
 @contextmanager
 def namespace_trio(directory: Path, choices: Mapping[str, str]) -> Iterator[NamespaceTrio]:
-    """One, until the end; the test is skipped on a machine that has no hosts to offer."""
+    """One cluster, until the block ends; the test is skipped on a machine without network namespaces."""
     need(obstacle())
     world = NamespaceWorld(tuple(choices))
     try:

@@ -1,16 +1,16 @@
-"""Clients of a cluster that remember the promises they were given, each a thread with a connection of its own.
+"""Clients of a cluster that record every promise of the nodes, each a thread with a connection of its own.
 
     confirmed     a persistent message that was confirmed is delivered until a consumer acks it
     refused       nacked: nothing is promised
-    acked         an ack was sent; it may be lost with a node or a link, and the message comes back, marked
-    sealed        acked, and something that its home did later was confirmed: it never comes back
-    marked        all deliveries of a message but the first say that it was delivered before; another consumer may
-                  read the second sooner than the first consumer the first
-    in order      the only consumer of a queue gets unmarked messages of one channel in their order; with other
-                  consumers, which may leave and return unread messages, there is no such promise
+    acked         an ack was sent; it may be lost with a node or a link, and the message comes back as redelivered
+    sealed        acked, and its home confirmed a later publish: it never comes back
+    marked        all deliveries of a message but the first are marked as redelivered; another consumer may read the
+                  second delivery before the first consumer reads the first
+    in order      the only consumer of a queue gets messages of one channel in order, redelivered ones excepted; with
+                  other consumers, which may return unread messages, there is no such promise
 
-A publisher goes on while the home of its queue is away and is nacked; a consumer that is cancelled asks for the queue
-again until it gets it. Both end if their connection does, and complain, unless they may lose it.
+A publisher goes on while the home of its queue is down and nacks; a cancelled consumer subscribes again until it
+succeeds. Both end with their connection, and complain, unless they may lose it.
 
 Not here: disturbing the nodes (`trio`).
 """
@@ -36,7 +36,7 @@ PERSISTENT = {"delivery_mode": 2}
 
 
 class Ledger:
-    """The memory of all clients."""
+    """The records of all clients."""
 
     def __init__(self) -> None:
         self.complaints: list[str] = []
@@ -74,7 +74,7 @@ class Ledger:
             self.waiting[queue] += confirmed and body not in self.acked
 
     def subscribing(self, queue: str) -> None:
-        """Another one consumes from a queue, for good."""
+        """Note that a queue has more than one consumer from now on."""
         with self._lock:
             self._consumers[queue] += 1
 
@@ -113,7 +113,7 @@ class Ledger:
 
 
 class Client(ABC, threading.Thread):
-    """Works on one queue over one node, until it is dismissed."""
+    """Uses one queue through one node, until it is ended."""
 
     def __init__(self, ledger: Ledger, node: NodeProcess, queue: str, may_be_cut: bool = False) -> None:
         super().__init__(name=f"{type(self).__name__} of {queue} at {node.name}", daemon=True)
@@ -151,7 +151,7 @@ class Client(ABC, threading.Thread):
             connection.socket.close()
 
     def dismiss(self) -> None:
-        """The other end still reads the bytes that were sent."""
+        """Close the socket so that the node still reads the bytes that were sent."""
         self.over.set()
         if self._connection is not None:
             with contextlib.suppress(OSError):
@@ -196,7 +196,7 @@ class Publisher(Client):
             time.sleep(PAUSE_S)
 
     def finish(self) -> None:
-        """Publish nothing more, and hear of all that is published."""
+        """Stop publishing, and wait for all confirms."""
         self.over.set()
         self.join(DEADLINE_S)
 
@@ -245,7 +245,7 @@ class Consumer(Client):
 
 
 class Load:
-    """Publishers and consumers, and the books they share."""
+    """Publishers and consumers, and their common ledger."""
 
     def __init__(self) -> None:
         self.ledger = Ledger()
@@ -263,7 +263,7 @@ class Load:
         self.consumers.append(Consumer(self.ledger, node, queue, may_be_cut))
 
     def await_progress(self, count: int = 300) -> None:
-        """So many more are confirmed, and acked."""
+        """Wait until so many more messages are confirmed, and acked."""
         for done in (self.ledger.confirmed, self.ledger.acked):
             goal = len(done) + count
             eventually(
@@ -273,7 +273,7 @@ class Load:
         self._see_no_complaints()
 
     def await_everybody(self) -> None:
-        """Every publisher hears of another confirm."""
+        """Wait until every publisher gets another confirm."""
         for publisher in self.publishers:
             heard = publisher.confirmed
             eventually(
@@ -283,7 +283,7 @@ class Load:
         self._see_no_complaints()
 
     def settle(self) -> None:
-        """Everything that was promised is kept."""
+        """Check that every promise is kept."""
         for publisher in self.publishers:
             publisher.finish()
         with contextlib.suppress(AssertionError):

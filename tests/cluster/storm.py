@@ -1,10 +1,9 @@
-"""A cluster whose network fails again and again, in ways that a seed chooses, under clients that remember everything.
+"""A series of network faults that a seed chooses, in a cluster with clients that record every promise.
 
-A round is one disturbance, held for a while, and calm after it: all nodes reach one another, every client is served.
-When the storm is over no confirmed message is missing, and every node knows of every queue that was declared, and
-of none that was deleted.
+A round is one fault of some seconds. After it all nodes reach one another and every client is served. At the end no
+confirmed message is missing, and every node knows every declared queue, and no deleted one.
 
-Not here: the hosts (`namespace_trio`), messages and promises (`promises`), how long it goes on.
+Not here: the hosts (`namespace_trio`), messages and promises (`promises`), the number of rounds.
 """
 
 import itertools
@@ -48,7 +47,7 @@ class Declarer(Client):
             channel = channel.connection.channel()
 
     def _told(self, channel: Channel, method: str, **fields: object) -> bool:
-        """Whether it was done; a refused change may be made later."""
+        """True if the change was made; a refused change may be made later."""
         channel.send(method, **fields)
         answer = channel.next(DEADLINE_S)
         if answer.name == f"{method}-ok":
@@ -60,7 +59,7 @@ class Declarer(Client):
 
 
 class Storm:
-    """Over three nodes."""
+    """The faults, and the clients of three nodes."""
 
     def __init__(self, trio: NamespaceTrio, seed: int) -> None:
         self._trio = trio
@@ -76,7 +75,7 @@ class Storm:
         self.declarers = [Declarer(self.load.ledger, node) for node in trio.nodes]
 
     def round(self) -> str:
-        """The disturbances of the storm."""
+        """All kinds of faults."""
         kinds = (self._cut_off, self._part, self._deafen, self._shatter, self._hush, self._slow)
         done = self._chance.choice(kinds)()
         hold_s = self._chance.choice(HOLD_S)
@@ -121,7 +120,7 @@ class Storm:
         return self._chance.sample(HOSTS, count)
 
     def finish(self) -> None:
-        """Everything that was promised is kept."""
+        """Check that every promise is kept."""
         for declarer in self.declarers:
             declarer.dismiss()
         self.load.settle()

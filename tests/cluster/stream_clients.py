@@ -47,7 +47,7 @@ class StreamClient:
     """A thread that goes on until `end`."""
 
     def __init__(self, name: str, nodes: Sequence[NodeProcess], stream: str, register: Register) -> None:
-        """Of the nodes the first one that is there serves it."""
+        """Connects to the first node that answers."""
         self.name = name
         self.stream = stream
         self.register = register

@@ -1,9 +1,8 @@
-"""The bank example in its small form: a teller and a bank whose processes, brokers and databases are killed by chance.
+"""The bank example in its small form: a teller and a bank under random kills of processes, brokers and databases.
 
 `WARREN_BANK_MINUTES` makes it longer.
 
-Not here: each crash for itself (docs/crashes.md names those tests), whether the checks see what is wrong
-(`test_bank_books`).
+Not here: single crashes (docs/crashes.md names those tests), whether the checks find errors (`test_bank_books`).
 """
 
 import os
@@ -44,7 +43,7 @@ EFFECTS = (
 
 
 def processes_with(mark: str) -> list[str]:
-    """Those whose environment has it, as all have that a run has started: services, nodes, PostgreSQL."""
+    """The processes with this mark in their environment: all processes of a run inherit it."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -57,7 +56,7 @@ def processes_with(mark: str) -> list[str]:
 
 
 def figure(said: str, name: str, pattern: str = r"(\S+)") -> int:
-    """The number that the table at the end has for this."""
+    """The number in this row of the final table."""
     found = re.search(rf"^{re.escape(name)} +{pattern}", said, re.MULTILINE)
     assert found is not None, f"{name} is not in the table:\n{said}"
     return int(found[1].replace(",", ""))

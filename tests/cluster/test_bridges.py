@@ -1,4 +1,4 @@
-"""A shovel of a cluster: one node runs it, another one when that is killed or stopped, and nothing is lost by it."""
+"""A shovel of a cluster: one node runs it; when that node is killed or stopped, another one does, without loss."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Programs on the reliability kit while a master of three real nodes is killed: notified, served on, without loss.
+"""Client programs while a master of three real nodes is killed: they are notified and go on, without loss.
 
-A queue whose name begins with `mirrored` is held by all nodes.
+A policy mirrors queues with names that begin with `mirrored` to all nodes.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def file_trio(file_trio: Trio) -> Trio:
 
 
 async def mirrored_queue(trio: Trio, master: NodeProcess, name: str) -> None:
-    """Declared where its master is to be, and held by all."""
+    """Declare the queue on the node that is to be its master, and wait until all nodes are in sync."""
     async with await recovering.open(url_of(master)) as transport:
         await transport.declare(Layout(queues=(QueueLayout(name),)))
     await asyncio.to_thread(await_in_sync, trio, [name])
@@ -87,7 +87,7 @@ async def test_a_message_that_waits_for_its_next_try_on_a_node_that_is_killed_co
         if arrival.body == b"0" and not arrival.retries:
             raise OSError
 
-    # the node that it is connected to is the one on which delayed messages wait
+    # delayed messages wait on the node that the program is connected to
     retries = Retries(2, (DELAY_S,), "delayed_exchange")
     async with await recovering.open(url_of(n1)) as transport:
         failing = Listener(transport, queue, handle, retries=retries)

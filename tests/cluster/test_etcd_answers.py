@@ -1,4 +1,4 @@
-"""Commits to a real etcd whose answers are lost, or whose requests arrive late: the reported outcomes are true."""
+"""Commits to a real etcd with lost answers or late requests: the reported outcomes are true."""
 
 import asyncio
 
@@ -49,7 +49,7 @@ async def test_a_commit_that_arrives_late_is_not_made_twice_or_after_it_was_repo
         await store.commit([("warm", 0)], [("warm", b"")])
         proxy.keeps_requests = True
         committing = asyncio.create_task(store.commit([("a", 0)], [("a", b"the late one")]))
-        # the connection may have something else to say first
+        # other frames of the connection may come first
         await until(lambda: any(b"the late one" in data for _writer, data in proxy.kept))
         on_its_way = list(proxy.kept)
         decision = await committing
@@ -90,7 +90,7 @@ async def test_a_commit_under_way_when_the_store_goes_is_unknown(single: Members
         decision = await store.commit([("a", first.revision)], [("a", b"2")], patience_s=3.0)
         assert (decision.outcome, decision.revision) == (UNKNOWN, 0)
         proxy.loses_answers = False
-        # it did come about, and the store is as good as ever
+        # the commit was made, and the store works as before
         entries = (await store.snapshot())[1]
         assert entries["a"][2] == b"2"
         assert (await store.commit([("a", entries["a"][1])], [("a", b"3")])).outcome == COMMITTED

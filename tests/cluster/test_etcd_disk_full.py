@@ -18,7 +18,7 @@ from tests.support.small_disk import SmallDisk, obstacle
 pytestmark = pytest.mark.timeout(240)
 
 DISK_MEGABYTES = 160
-"""Etcd takes two files of 64 MB at once, and grows the one with its data by what it is given."""
+"""Etcd allocates two files of 64 MB at its start, and the file with its data grows."""
 
 PADDING = {"x-padding": "x" * 20_000}
 DECLARES_MAX = 500
@@ -34,7 +34,7 @@ class CrampedTrio(Trio):
     def launch(self, directory: Path, *options: str, command: Sequence[str] = NodeProcess.COMMAND) -> NodeProcess:
         if directory.name == "n3":
             return super().launch(directory, *options, command=command)
-        # a data directory has to be a node's own before something is mounted in it
+        # a node must own its data directory before a file system is mounted in it
         super().launch(directory).stop()
         disk = self.disks[directory.name] = SmallDisk(directory / "data" / "etcd", DISK_MEGABYTES)
         return super().launch(directory, *options, command=disk.joined(list(command)))
@@ -76,7 +76,7 @@ def test_full_disks_of_etcd_stop_definitions_and_nothing_else_until_there_is_roo
     refused = (0, "")
     for number in range(DECLARES_MAX):
         for disk in trio.disks.values():
-            # a member that starts again gives back the larger part of what it had taken
+            # a restarted member frees most of its space
             disk.top_up()
         refused = refusal(n3, "queue.declare", queue=f"perhaps {number}", durable=True, arguments=PADDING)
         if refused != (0, ""):

@@ -9,7 +9,7 @@ from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watch import MetadataChanged
 
 PATIENCE_S = 40.0
-"""A commit waits for another leader, which a busy machine takes its time to choose."""
+"""A commit waits for another leader; on a busy machine an election takes long."""
 
 LEASE_S = 10
 """So long that its renewal may be late by seconds."""
@@ -72,7 +72,7 @@ async def test_commits_under_way_while_the_leader_is_stopped_are_reported_truthf
         three_members.go_on(leader)
         await check_truth(store, told)
         assert sum(decision.outcome == COMMITTED for decision in told.values()) > 0.9 * len(told)
-        # nor does the member that went on carry out anything afterwards
+        # nor does the resumed member carry out a commit afterwards
         late = await commit_in_a_row(store, "late", 20)
         await check_truth(store, told | late)
 

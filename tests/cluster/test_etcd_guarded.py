@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.etcd_world import Members, Watcher, as_user, connected, store_at
+from tests.cluster.etcd_world import CIPHER, Members, Watcher, as_user, connected, store_at
 from tests.node.certificate_files import Authority
 from tests.support.deadlines import DEADLINE_S, in_event_loop, run, until
 from warren.broker.metadata.store import COMMITTED, FAILED, CommitResult
@@ -22,14 +22,14 @@ QUOTA_BYTES = 2 * 1024 * 1024
 async def test_a_store_behind_certificates_and_a_password_is_as_good_as_any(guarded: Members, files: TlsFiles) -> None:
     address = EtcdAddress(tuple(guarded.endpoints()), **as_user("warren", "open sesame", files))
     connection = EtcdConnection(address)
-    store = EtcdStore(connection, "guarded", "warren@a")
+    store = EtcdStore(connection, "guarded", "warren@a", CIPHER)
     await store.move_in(10, {"a": (3, b"moved")})
     start, entries = await store.snapshot()
     assert entries["a"][0] == 3
     watcher = Watcher(store, start)
     holding = store.hold("alive/a", b"1", 60)
     await holding.held()
-    # a token that is not taken any more is replaced
+    # an expired token is replaced
     connection._token = "stale.1"
     decision = await store.commit([("b", 0)], [("b", b"")])
     assert decision.outcome == COMMITTED
@@ -44,14 +44,14 @@ async def test_a_store_behind_certificates_and_a_password_is_as_good_as_any(guar
 async def test_a_wrong_password_is_said_to_be_wrong(guarded: Members, files: TlsFiles) -> None:
     async with connected(*guarded.endpoints(), **as_user("warren", "guess", files)) as connection:
         with pytest.raises(StoreError, match="does not know this user and password"):
-            await EtcdStore(connection, "guarded", "warren@a").begun()
+            await EtcdStore(connection, "guarded", "warren@a", CIPHER).begun()
 
 
 @in_event_loop
 async def test_a_user_without_permission_is_refused_with_that_reason(guarded: Members, files: TlsFiles) -> None:
     async with connected(*guarded.endpoints(), **as_user("stranger", "friend", files)) as connection:
         with pytest.raises(StoreError, match="does not let this user do that"):
-            await EtcdStore(connection, "guarded", "warren@a").begun()
+            await EtcdStore(connection, "guarded", "warren@a", CIPHER).begun()
 
 
 @in_event_loop

@@ -36,7 +36,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Members]:
-    """One member, and the room for a second."""
+    """One running member, and a second that is not started."""
     members = Members(tmp_path, 1)
     members.make()
     yield members
@@ -191,7 +191,7 @@ async def test_a_member_whose_others_are_lost_goes_on_alone_with_its_data(pair: 
     async with store_at(first.endpoint, cluster=cluster) as store:
         assert (await store.snapshot())[1]["a"] == (object_id(before.revision, "a"), before.revision, b"1")
         assert (await store.commit([("a", before.revision)], [("a", b"2")])).outcome == "agreed"
-    # it joins others again, and is no less for having been alone when it is started again
+    # it can join others again, and a restart after that works
     os.kill(first.pid, signal.SIGKILL)
     await until(lambda: first.pid != 0)
     third = member_of(pair.directory(2), "warren@2")
@@ -249,7 +249,7 @@ async def test_a_member_that_cannot_start_says_why(tmp_path: Path) -> None:
     await member.stop()
 
 
-def test_a_member_whose_port_is_not_to_be_had_does_not_start(tmp_path: Path) -> None:
+def test_a_member_does_not_start_if_its_port_is_in_use(tmp_path: Path) -> None:
     member = member_of(tmp_path / "etcd", "warren@0", host="192.0.2.1", client_port=1, peer_port=1)
     with pytest.raises(
         StoreError, match=r"cannot listen on port 1 of 192\.0\.2\.1 \(Cannot assign requested address\)"
@@ -257,7 +257,7 @@ def test_a_member_whose_port_is_not_to_be_had_does_not_start(tmp_path: Path) -> 
         run(member.found())
 
 
-def test_a_binary_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_binary_is_named(tmp_path: Path) -> None:
     member = member_of(tmp_path / "etcd", "warren@0", binary="/nowhere/etcd")
     with pytest.raises(ConfigError, match=r"^cluster\.etcd\.binary /nowhere/etcd is not a program that can be run$"):
         run(member.found())

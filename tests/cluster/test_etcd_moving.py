@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cluster.etcd_world import Members, connected, store_at
+from tests.cluster.etcd_world import CIPHER, Members, connected, store_at
 from tests.support.deadlines import in_event_loop
 from warren.broker.metadata.store import COMMITTED, Snapshot, object_id
 from warren.errors import StoreError
@@ -60,13 +60,14 @@ async def test_moving_in_may_end_anywhere_and_begins_anew(single: Members, chang
         """Whether the cluster has begun by then."""
         connection = FailingConnection(EtcdAddress(tuple(single.endpoints())), changes)
         try:
-            await EtcdStore(connection, cluster, "warren@test").move_in(LONE_REVISION, LONE | {"stray": (1, b"")})
+            store = EtcdStore(connection, cluster, "warren@test", CIPHER)
+            await store.move_in(LONE_REVISION, LONE | {"stray": (1, b"")})
         except KeyboardInterrupt:
             pass
         finally:
             await connection.close()
         async with connected(*single.endpoints()) as sound:
-            return await EtcdStore(sound, cluster, "warren@test").begun()
+            return await EtcdStore(sound, cluster, "warren@test", CIPHER).begun()
 
     cluster = single.cluster()
     begun = await interrupted(cluster)
@@ -80,10 +81,10 @@ async def test_moving_in_may_end_anywhere_and_begins_anew(single: Members, chang
 
 
 @in_event_loop
-async def test_of_two_nodes_that_move_in_at_once_one_is_told(single: Members) -> None:
+async def test_of_two_nodes_that_move_their_metadata_in_at_once_one_is_refused(single: Members) -> None:
     cluster = single.cluster()
     async with connected(*single.endpoints()) as first, connected(*single.endpoints()) as second:
-        stores = [EtcdStore(first, cluster, "warren@a"), EtcdStore(second, cluster, "warren@b")]
+        stores = [EtcdStore(first, cluster, "warren@a", CIPHER), EtcdStore(second, cluster, "warren@b", CIPHER)]
         ends = await asyncio.gather(
             stores[0].move_in(10, {"a": (1, b"")}), stores[1].move_in(20, {"b": (2, b"")}), return_exceptions=True
         )
@@ -109,7 +110,7 @@ async def test_entries_that_were_moved_in_are_taken_back_with_their_proof_until_
 ) -> None:
     cluster, own, others = single.cluster(), new_migration_id(), new_migration_id()
     async with connected(*single.endpoints()) as connection:
-        store = EtcdStore(connection, cluster, "warren@test")
+        store = EtcdStore(connection, cluster, "warren@test", CIPHER)
         await store.move_in(10, {"nodes/a": (1, b"")}, own)
         await store.take_back(others)
         assert await store.begun()

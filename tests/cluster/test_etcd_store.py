@@ -6,6 +6,7 @@ import pytest
 
 from tests.cluster.etcd_world import Members, Watcher, carry_out, connected, store_at
 from tests.support.deadlines import in_event_loop, until
+from warren.broker.metadata.policy_definitions import ParameterDefinition
 from warren.broker.metadata.store import COMMITTED, OUTDATED, CommitResult, object_id
 from warren.broker.model.journal import MetadataChange
 from warren.errors import InvariantBroken, StoreError
@@ -100,7 +101,7 @@ async def test_a_watch_may_be_quicker_than_the_answer_about_the_current_revision
     cluster = single.cluster()
     connection = PatientConnection(EtcdAddress(tuple(single.endpoints())))
     async with store_at(*single.endpoints(), cluster=cluster, node="warren@other") as other:
-        store = EtcdStore(connection, cluster, "warren@test")
+        store = EtcdStore(connection, cluster, "warren@test", CIPHER)
         assert await store.begun()
         first = await other.commit([("a", 0)], [("a", b"")])
         watcher = Watcher(store, first.revision)

@@ -25,7 +25,7 @@ def home_is_down(home: NodeProcess, queue: str) -> tuple[int, str]:
 
 
 def see_queue_unavailable(channel: Channel, node: NodeProcess, home: NodeProcess, queue: str) -> None:
-    """The refusal of a node for a queue whose home is away."""
+    """A node's refusal for a queue with its home down."""
     assert refusal(node, "queue.declare", queue=queue, durable=True, passive=True) == home_is_down(home, queue)
     assert refusal(node, "basic.consume", queue=queue) == home_is_down(home, queue)
     channel.confirm()
@@ -234,7 +234,7 @@ def test_without_a_majority_of_etcd_nothing_can_be_declared_and_messages_flow(tr
             lambda node=node: refusal(node, "queue.declare", queue="now", durable=True) == (0, ""),  # type: ignore[misc]
             f"{node.name} can change definitions again",
         )
-    # a member that goes on may make a change it was asked for before; then all nodes know of it
+    # a resumed member may make a change that was requested before; then all nodes know it
     for queue in channels:
         eventually(
             lambda queue=queue: len({knows(node, queue) for node in trio.nodes}) == 1,  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Federation of a cluster: a link runs on one node, on another one when that is killed, and nothing is lost by it."""
+"""Federation of a cluster: a link runs on one node; when that node is killed, it runs on another one, without loss."""
 
 import asyncio
 

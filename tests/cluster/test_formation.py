@@ -1,6 +1,6 @@
 """How clusters begin: nodes that find each other, a store that is run separately, and interruptions of the formation.
 
-Interrupted means SIGKILL once the files of a node show how far it has come.
+Interrupted means SIGKILL when the files of a node show that it has reached a step.
 """
 
 import json
@@ -116,7 +116,7 @@ def test_two_nodes_on_a_store_that_is_run_separately(nodes: MemberNodes, guarded
 
 
 class Held:
-    """An etcd that waits for leave to start."""
+    """An etcd that starts when the test allows it."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()
@@ -144,7 +144,7 @@ def has_data(node: NodeProcess) -> bool:
 
 
 def has_an_id(node: NodeProcess) -> bool:
-    """Its member has answered, and is about to have its vote."""
+    """Its member has answered, and is about to become a voter."""
     try:
         return bool(json.loads((node.data / "etcd" / "member.json").read_text())["member_id"])
     except (FileNotFoundError, KeyError):
@@ -202,7 +202,7 @@ def test_joining_that_is_killed_at_any_step_leaves_a_node_alone_or_a_member(node
     for number, step in enumerate((has_ports, has_data, has_an_id)):
         eventually(lambda step=step: step(dog))  # type: ignore[misc]
         dog.kill()
-        # cat goes on, at any step that dog had reached
+        # cat works on, at any step that dog had reached
         declare(cat, f"kept{number}", b"one")
         if not is_member(dog):
             alone_without_an_order_to_join(nodes, dog)
@@ -244,7 +244,7 @@ def test_a_node_that_is_killed_while_it_becomes_a_ram_node_is_one(nodes: MemberN
     declare(dog, "kept", b"one")
     nodes.done(dog, "stop_app")
     with ThreadPoolExecutor() as pool:
-        # etcd takes some seconds to let a member go
+        # etcd takes some seconds to remove a member
         ordered = pool.submit(nodes.ctl, dog, "change_cluster_node_type", "ram")
         eventually(lambda: '"kind": "ram"' in (dog.data / "cluster.json").read_text(), pause_s=0.002)
         dog.kill()

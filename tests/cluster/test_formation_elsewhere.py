@@ -38,7 +38,7 @@ def test_founding_that_is_killed_between_any_two_steps_is_repeated(nodes: Member
         cat.kill()
         cat.start()
         assert ready_in(cat, "kept") == 2
-    # it looks, wipes, claims, puts, marks, lives, and reads all of it
+    # it reads, wipes, claims, writes, marks the end, registers itself, and reads everything
     assert steps >= 7
     dog.spawn()
     dog.await_ready()

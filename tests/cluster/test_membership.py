@@ -156,7 +156,7 @@ def test_a_stopped_node_ends_with_its_process(nodes: MemberNodes) -> None:
 # -- joining
 
 
-def test_joining_twice_or_itself_or_nobody(pair: Pair) -> None:
+def test_joining_twice_or_itself_or_a_missing_node_is_refused(pair: Pair) -> None:
     bee = pair.bee
     pair.done(bee, "stop_app")
     banner = f"Clustering node bee@localhost with {peer_of(pair.ant)}\n"

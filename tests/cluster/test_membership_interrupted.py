@@ -1,6 +1,6 @@
-"""Orders about a node's membership that are killed on their way: given again, they come to the same end.
+"""Membership commands interrupted by a kill: given again, they have the same result.
 
-Between which steps a node dies is decided by the store that it asks, or by its files.
+The store's proxy, or the node's files, decide between which steps a node is killed.
 """
 
 import os
@@ -29,14 +29,14 @@ from warren.node.disk.file_names import CLUSTER, ETCD
 
 CAT, DOG, EEL = "cat@localhost", "dog@localhost", "eel@localhost"
 STEPS_MAX = 30
-# before that, the node only looks
+# before that, the node only reads
 FIRST_STEP = 3
-# it has both names by then
+# the cluster has both names by then
 HALF_OF_A_RENAMING = 14
 
 
 def pair(nodes: MemberNodes, cats: str = "", dogs: str = "") -> tuple[NodeProcess, NodeProcess]:
-    """Two members, each with its own etcd, or asking the one that it is given; `kept` is a queue of dog's."""
+    """Two members, each with its own etcd member, or with the given store; `kept` is a queue of dog's."""
     cat = nodes.start("cat", configuration=cats)
     dog = nodes.start("dog", configuration=dogs)
     nodes.join(dog, cat)
@@ -56,7 +56,7 @@ def start_stopped(node: NodeProcess) -> None:
 
 
 def given_again(nodes: MemberNodes, node: NodeProcess, *words: str) -> None:
-    """Start the process again, and give it the order again."""
+    """Start the process again, and repeat the command."""
     node.kill()
     start_stopped(node)
     eventually(lambda: nodes.ctl(node, *words).code == 0)
@@ -66,7 +66,7 @@ def given_again(nodes: MemberNodes, node: NodeProcess, *words: str) -> None:
 
 
 def deaths_of(nodes: MemberNodes, store: DeadlyStore, node: NodeProcess, stride: int, *words: str) -> Iterator[None]:
-    """Give an order to a stopped node that dies so many steps later each time, until it does not die of it any more."""
+    """Repeat a command to a stopped node that is killed one step later each time, until the command completes."""
     for steps in range(FIRST_STEP, STEPS_MAX, stride):
         nodes.done(node, "stop_app")
         store.kill(node.pid, steps)
@@ -122,7 +122,7 @@ def test_a_removal_that_is_killed_between_any_two_steps_is_given_again(nodes: Me
         nodes.done(dog, "stop_app")
         store.kill(cat.pid, steps)
         nodes.ctl(cat, "forget_cluster_node", DOG)
-        # if the removal took fewer steps, something else will ask the store
+        # if the removal took fewer steps, another request reaches the store
         eventually(lambda: store.killed)
         cat.crash()
         if DOG in nodes.members(cat):

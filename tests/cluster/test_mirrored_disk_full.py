@@ -30,7 +30,7 @@ class CrampedTrio(Trio):
         self.configuration = self.configuration.partition("disk_free_limit")[0] + "disk_free_limit.absolute = 0\n"
         if directory.name != "n3":
             return super().launch(directory, *options, command=command)
-        # a data directory has to be a node's own before something is mounted in it
+        # a node must own its data directory before a file system is mounted in it
         super().launch(directory).stop()
         (directory / "data" / "journal").rename(directory / "unused")
         self.disk = SmallDisk(directory / "data" / "journal", DISK_MEGABYTES)
@@ -56,7 +56,7 @@ def test_a_full_disk_of_a_mirror_delays_confirms_and_loses_nothing(trio: Cramped
     scene.populate()
 
     def is_out_of_room() -> bool:
-        # a journal gives room back, too
+        # the journal also frees space
         trio.disk.top_up()
         return "event=disk.full" in n3.log()
 

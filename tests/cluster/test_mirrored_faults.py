@@ -18,8 +18,8 @@ from tests.support.node_process import NodeProcess
 pytestmark = pytest.mark.timeout(240)
 
 KILLED_S_MAX = 30.0
-"""A killed master is replaced at once; that its backlog is handed out again takes the time of a lease, and a busy
-machine adds to it."""
+"""A killed master is replaced at once. The new master delivers the backlog after a delivery lease; a busy machine adds
+to it."""
 
 FROZEN_S = 6.0
 FROZEN_S_MAX = 40.0
@@ -58,7 +58,7 @@ def test_a_master_that_is_killed_is_replaced_and_clients_elsewhere_notice_a_paus
     scene.settle()
 
 
-def test_a_mirror_that_is_killed_is_done_without_and_catches_up(trio: Trio, load: Load) -> None:
+def test_the_queue_goes_on_without_a_killed_mirror_which_catches_up_later(trio: Trio, load: Load) -> None:
     n1, n2, n3 = trio.nodes
     scene = Scene(trio, load, "of a killed mirror", n1, cut=[n3])
     scene.populate()

@@ -1,6 +1,6 @@
-"""Five nodes that hold mirrored queues, in two halves and in majorities of which no two are the same.
+"""Five nodes with mirrored queues, cut into two halves and into different overlapping majorities.
 
-`bench/matrix` goes through the rest, and for longer.
+`bench/matrix` has more faults, and longer ones.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""A publisher repeats all unconfirmed messages, at mirrored queues whose masters are killed one after another: each
-message is there once, and none is missing."""
+"""A publisher repeats all unconfirmed messages while the masters of its mirrored queues are killed one after another:
+each message is there once, and none is missing."""
 
 import threading
 
@@ -53,7 +53,7 @@ def test_no_message_is_lost_or_doubled_when_its_publisher_repeats_it_at_the_next
         wanted = [b"%d" % number for number in range(repeater.next_id)]
         assert sorted(bodies(fresh_trio.nodes[2], queue)) == sorted(wanted), queue
         assert repeater.repeated > 0
-        # the ids of all that was taken are known
+        # the queue knows the ids of all its messages
         repeater.unsure = dict.fromkeys(range(max(0, repeater.next_id - 500), repeater.next_id))
         repeater.finish(fresh_trio.nodes[1].amqp)
         assert bodies(fresh_trio.nodes[0], queue) == [], queue

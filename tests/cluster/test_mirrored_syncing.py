@@ -1,7 +1,7 @@
-"""A mirror that was away gets the messages that it lacks: the master may die meanwhile, and publishers go on meanwhile.
+"""The backfill of a mirror that was down: the master may be killed meanwhile, and publishers go on meanwhile.
 
 Three nodes serve all tests; each test leaves them as it found them. RabbitMQ 3.10.8 loses everything but the last
-message in the first of these, and lets publishers wait until the mirror has everything in the last.
+message in the first test, and makes publishers wait until the mirror is in sync in the last.
 """
 
 import re
@@ -58,7 +58,7 @@ class Writer:
 
 
 def see_everything(channel: Channel, queue: str, count: int) -> None:
-    """All of it, in order, and nothing else."""
+    """Check that the queue has all messages, in order, and no others."""
     channel.call("basic.qos", prefetch_count=WINDOW)
     channel.consume(queue)
     for number in range(count):
@@ -70,7 +70,7 @@ def see_everything(channel: Channel, queue: str, count: int) -> None:
 
 
 def joined(master: NodeProcess, queue: str, mirror: NodeProcess) -> list[float]:
-    """When the mirror came to this master."""
+    """The time at which the mirror joined this master."""
     return _times(master, "mirror.joined", queue, mirror)
 
 
@@ -80,7 +80,7 @@ def _times(master: NodeProcess, event: str, queue: str, mirror: NodeProcess) -> 
 
 
 def freeze_when_it_has_come(master: NodeProcess, queue: str, mirror: NodeProcess) -> None:
-    """Start a mirror that was away, and stop it in the midst of catching up."""
+    """Start a mirror that was down, and suspend it during the backfill."""
     before = len(joined(master, queue, mirror))
     mirror.spawn()
     deadline = time.monotonic() + 60.0

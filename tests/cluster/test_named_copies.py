@@ -11,7 +11,7 @@ COPY = "mirrored copy"
 
 
 def publish(node: NodeProcess, bodies: list[bytes]) -> None:
-    """With pika, as others do; a publish that is not confirmed is an exception."""
+    """Publish with pika; a publish without a confirm raises."""
     with pika.BlockingConnection(pika.ConnectionParameters(*node.amqp)) as connection:
         channel = connection.channel()
         channel.confirm_delivery()

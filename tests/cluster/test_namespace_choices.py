@@ -1,7 +1,7 @@
-"""The operator chooses how a node handles a partition; with every choice, a minority agrees on nothing.
+"""Every setting of `cluster_partition_handling`; with each, a minority cannot change definitions.
 
-Three nodes on hosts of their own serve all tests, each with another choice: n1 ignores partitions, n2 heals itself when
-it was taken for dead, n3 pauses when it does not reach n1.
+Three nodes on hosts of their own serve all tests, each with another setting: n1 ignores partitions, n2 restarts itself
+(autoheal) when the others have removed it, n3 pauses when it does not reach n1.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def file_trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTri
 
 
 def put_under_load(trio: NamespaceTrio, load: Load, interrupted: NodeProcess) -> None:
-    """Every node has a queue for its own clients, and one for another's; those of one node may lose connections."""
+    """Every node has a queue for its own clients, and one for another node's; clients of one may lose connections."""
     for place, home in enumerate(trio.nodes):
         other = trio.nodes[place - 1]
         for queue, user in ((f"own of {home.name}", home), (f"{home.name} for {other.name}", other)):

@@ -1,7 +1,7 @@
 """Nodes on hosts of their own are cut from each other, or badly connected, under load; a minority pauses.
 
-Three nodes serve all tests; each test leaves them as it found them. Clients that a cut
-does not stop notice nothing; the others are served again, with every confirmed message.
+Three nodes serve all tests; each test leaves them as it found them. Clients that a cut does not stop notice nothing;
+the others are served again afterwards, with every confirmed message.
 """
 
 import itertools
@@ -31,7 +31,7 @@ def file_trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceTri
 def put_under_load(trio: NamespaceTrio, load: Load) -> None:
     """Clients everywhere; only those of n3, which is going to pause, may lose their connections.
 
-    Each home has a queue that several consume from, and one whose only consumer is promised an order.
+    Each home has a queue with several consumers, and one with a single consumer that must get messages in order.
     """
     n1, n2, n3 = trio.nodes
     for home in (n1, n3):
@@ -106,7 +106,7 @@ def test_of_two_nodes_that_do_not_reach_each_other_the_later_one_pauses(trio: Na
     eventually(lambda: not accepts(n3), "n3 refuses clients", PARTED_S_MAX)
     load.await_progress()
     assert not accepts(n3)
-    # the connection of before is served all the while
+    # the earlier connection is served throughout
     declare(client, queue_at(n1), durable=True)
     trio.world.heal()
     see_all_served_again(trio, load)

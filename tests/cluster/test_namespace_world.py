@@ -1,4 +1,4 @@
-"""The hosts that other tests stand on: datagrams pass unless their way is cut, and nothing is left behind."""
+"""The network namespaces of other tests: datagrams pass unless their path is cut, and no namespace is left over."""
 
 import itertools
 import os
@@ -64,7 +64,7 @@ class Letters:
         self._sockets[sender].sendto(sender.encode(), ("10.77.0.255", PORT))
 
     def _received(self, host: str) -> list[str]:
-        """Up to an empty letter to oneself."""
+        """Read up to an empty datagram to itself."""
         self._sockets[host].sendto(b"", (self._world.address(host), PORT))
         return [letter.decode() for letter in iter(lambda: self._sockets[host].recv(100), b"")]
 

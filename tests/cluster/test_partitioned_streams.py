@@ -1,4 +1,4 @@
-"""A partitioned stream of three nodes, and a group whose members are at different ones, are killed and join."""
+"""A partitioned stream of three nodes, and a group with members on all of them; members and nodes are killed."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ class Line:
 
 
 class Member:
-    """A process that takes part in the group."""
+    """A process that is a member of the group."""
 
     def __init__(self, node: NodeProcess, name: str, directory: Path) -> None:
         self.name = name
@@ -93,7 +93,7 @@ class Scene:
         return self.members[-1]
 
     def publish(self, rounds: int) -> None:
-        """So many more messages of each key, in their order."""
+        """Publish so many more messages of each key, in order."""
         first = self._published + 1
         for _ in range(rounds):
             for key in KEYS:
@@ -232,7 +232,7 @@ def test_any_node_shows_the_groups_of_all_partitions(scene: Scene) -> None:
     homes, members = {n1.name, n2.name, n3.name}, {("a", n1.name), ("b", n2.name)}
     partitions = [f"{STREAM}-{index}" for index in range(PARTITIONS)]
     for node in (n1, n2, n3):
-        # a partition whose home does not answer in time is missing
+        # a partition is missing if its home does not answer in time
         eventually(lambda node=node: groups_shown_by(node) == (served, homes, members), "all groups are shown")  # type: ignore[misc]
         eventually(lambda node=node: waiting_shown_by(node) == partitions, "all waiting readers are shown")  # type: ignore[misc]
 

@@ -59,7 +59,7 @@ class LoneStore:
 
 
 class StillClock:
-    """Nothing that the pretend store does later is waited for here."""
+    """A clock that stands still: these tests do not wait for later actions of the simulated store."""
 
     now_ms = 0
 
@@ -91,7 +91,7 @@ Opening = Callable[[], AbstractAsyncContextManager[Store]]
 
 @pytest.fixture(params=["sqlite", "etcd", "pretend"])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Opening:
-    """How to open the store that is under test; again and again, it is the same one."""
+    """A function that opens the store under test; each call opens the same store."""
     if request.param == "etcd":
         members: Members = request.getfixturevalue("single")
         cluster = members.cluster()

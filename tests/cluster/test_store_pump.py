@@ -5,7 +5,7 @@ import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.cluster.etcd_world import Members, as_user, carry_out, connected
+from tests.cluster.etcd_world import CIPHER, Members, as_user, carry_out, connected
 from tests.support.deadlines import DEADLINE_S, in_event_loop, until
 from warren.broker.model.effects import Effect, ProposeTransaction
 from warren.broker.model.events import DefinitionsChanged, DefinitionsCurrent, Event, TransactionDecided
@@ -87,7 +87,7 @@ class Pumped:
 @asynccontextmanager
 async def pumped(guarded: Members, files: TlsFiles, cluster: str) -> AsyncIterator[Pumped]:
     connection = EtcdConnection(EtcdAddress(tuple(guarded.endpoints()), **as_user("warren", PASSWORD, files)))
-    store = QuestionedStore(connection, cluster, "warren@a")
+    store = QuestionedStore(connection, cluster, "warren@a", CIPHER)
     assert not await store.begun(DEADLINE_S)
     await store.move_in(0, {})
     revision, _snapshot = await store.snapshot()

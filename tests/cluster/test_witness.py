@@ -1,4 +1,4 @@
-"""Two nodes that hold queues and a witness that does not: real processes, of which either of the two may be killed."""
+"""Two nodes with queues and a witness without: real processes; either of the two nodes may be killed."""
 
 import json
 from typing import Any
@@ -70,7 +70,7 @@ def test_a_witness_is_shown_as_one_and_only_a_node_without_queues_becomes_one(no
     assert "cat@localhost cannot be a witness while it holds queues: 'orders' in vhost '/'; " in refused.log()
 
 
-def test_a_witness_is_no_node_alone(nodes: MemberNodes) -> None:
+def test_a_witness_does_not_start_alone(nodes: MemberNodes) -> None:
     alone = nodes.spawn("owl", "--witness")
     assert ended(alone) == 2
     assert "owl@localhost is to be a witness, which needs others that hold queues" in alone.log()

@@ -1,9 +1,9 @@
 """Three real nodes that are one cluster, each with an etcd member of its own, and ways to disturb them.
 
-The nodes are counted from 0 and called n1, n2 and n3. Each has a durable queue at home, named after it, by which other
-nodes are seen to reach it. Nodes and members that a test left dead or frozen are repaired by `mend`.
+The nodes are counted from 0 and called n1, n2 and n3. Each is the home of a durable queue named after it, which shows
+whether other nodes reach it. `mend` repairs nodes and members that a test left dead or frozen.
 
-Not here: clients and the promises they were given (`promises`).
+Not here: clients and their promises (`promises`).
 """
 
 import json
@@ -58,7 +58,7 @@ def refusal(node: NodeProcess, method: str, **fields: object) -> tuple[int, str]
 
 
 def knows(node: NodeProcess, queue: str) -> bool:
-    """Whether a node serves clients, knows a queue and reaches it."""
+    """True if a node serves clients, knows a queue and reaches it."""
     try:
         return refusal(node, "queue.declare", queue=queue, passive=True) == (0, "")
     except (ConnectionError, ServerHungUp):
@@ -66,7 +66,7 @@ def knows(node: NodeProcess, queue: str) -> bool:
 
 
 def accepts(node: NodeProcess) -> bool:
-    """Whether a node takes clients."""
+    """True if a node accepts clients."""
     try:
         connection = Connection(node.amqp, DEADLINE_S)
     except ConnectionError:
@@ -122,14 +122,14 @@ class Trio:
         return NodeProcess(directory, "--name", name, *options, configuration=self.configuration, command=command)
 
     def channel(self, node: NodeProcess) -> Channel:
-        """One on a connection of its own, with patience, until `hang_up`."""
+        """Open a channel on a connection of its own, with a long timeout; `hang_up` closes it."""
         connection = Connection.opened(node.amqp)
         self._connections.append(connection)
         connection.deadline_s = DEADLINE_S
         return connection.channel()
 
     def hang_up(self) -> None:
-        """End all connections of channels that were given out: a node that stops waits for their goodbyes."""
+        """Close all connections of `channel`: a node that stops waits for their connection.close-ok."""
         for connection in self._connections:
             connection.cut()
         self._connections.clear()
@@ -156,7 +156,7 @@ class Trio:
         return node.data / "etcd"
 
     def etcd_pid(self, node: NodeProcess) -> int:
-        """0: it does not run."""
+        """The pid of the etcd member; 0 if it does not run."""
         return next(iter(_etcd_processes(node.data.resolve())), 0)
 
     def signal_etcd(self, node: NodeProcess, order: signal.Signals) -> None:
@@ -165,7 +165,7 @@ class Trio:
         os.kill(pid, order)
 
     def leader_of_etcd(self) -> NodeProcess:
-        """The node whose etcd member leads; waits while the members elect one."""
+        """The node with etcd's leader; waits during an election."""
         found: list[NodeProcess] = []
 
         def has_one() -> bool:
