@@ -1,4 +1,4 @@
-"""What a Celery application relies on: results, retries, tasks for later, and nothing lost with a killed worker."""
+"""Features that a Celery application uses: results, retries, delayed tasks, and no loss with a killed worker."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A Celery worker as a process group that can be stopped politely or killed outright.
+"""A Celery worker as a process group that can be stopped with SIGTERM or killed with SIGKILL.
 
 Not here: its tasks (`jobs.py`).
 """
@@ -47,7 +47,7 @@ class WorkerProcess:
         return self._log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """The worker and its children, at once: none of them says goodbye to the broker."""
+        """Kill the worker and its children at once: none of them closes its connection."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 

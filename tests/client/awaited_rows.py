@@ -1,4 +1,4 @@
-"""Rows that want receipts: sent, made overdue, chased and looked at, with no broker but one that takes everything.
+"""Rows that want receipts: sent, made overdue, chased and checked, with a transport that accepts everything.
 
 Not here: rows of an outbox as such (`relayed_rows`).
 """
@@ -67,7 +67,7 @@ def sent_ids(transport: ScriptedTransport) -> list[str | None]:
 
 
 def be_late(engine: Engine) -> None:
-    """Every receipt that is waited for is overdue."""
+    """Make every awaited receipt overdue."""
     with engine.begin() as connection:
         late = update(OUTBOX).where(OUTBOX.c.status == "sent", OUTBOX.c.due_at.is_not(None))
         connection.execute(late.values(due_at=database_time(-1)))
@@ -78,7 +78,7 @@ def chase(engine: Engine, settings: ChasingSettings = FEW, alerts: list[Alert] |
 
 
 def chase_and_relay(engine: Engine, alerts: list[Alert] | None = None) -> list[str | None]:
-    """One time that is over, and what is sent because of it."""
+    """Let one deadline pass, and send the resulting messages."""
     be_late(engine)
     chase(engine, FEW, alerts)
     return sent_ids(relay(engine))

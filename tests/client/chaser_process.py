@@ -1,6 +1,6 @@
 """A chaser as a process of its own, to be stopped and killed: `python chaser_process.py DATABASE LEASE_S`.
 
-It says `ready` when it begins, then the business id of each message that it alerts of, and ends with 0 after SIGTERM.
+It prints `ready` at its start, then the business id of each alert, and exits with 0 after SIGTERM.
 """
 
 import asyncio

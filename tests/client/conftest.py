@@ -1,9 +1,9 @@
 """Brokers for the client to talk to: one that all tests share, and nodes of a test's own.
 
-What is said of the client holds for Warren and for RabbitMQ. A module with `ON_EITHER_BROKER = True` has each of its
-tests that asks for `url` run on both; those of the others run on Warren, or with `WARREN_TEST_BROKER=rabbitmq` on
-RabbitMQ. `WARREN_TEST_AMQP=HOST:PORT` puts another broker in Warren's place. Tests in files that begin with
-`test_warren_` start nodes of their own and kill them.
+The client works with Warren and with RabbitMQ. In a module with `ON_EITHER_BROKER = True` each test that uses `url`
+runs on both; tests of other modules run on Warren, or with `WARREN_TEST_BROKER=rabbitmq` on RabbitMQ.
+`WARREN_TEST_AMQP=HOST:PORT` replaces Warren by another broker. Tests in files that begin with `test_warren_` start
+nodes of their own and kill them.
 """
 
 import os
@@ -84,7 +84,7 @@ def queue(unique: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def proxy(url: str) -> Iterator[FaultProxy]:
-    """Between a test and the shared broker, to make trouble."""
+    """A fault proxy between a test and the shared broker."""
     with FaultProxy(url) as between:
         yield between
 
@@ -129,7 +129,7 @@ def rabbitmq() -> Iterator[RabbitMQ]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    """A PostgreSQL that all tests share; each leaves it as empty as it was."""
+    """A PostgreSQL that all tests share; each test leaves it empty."""
     server = Postgres()
     yield server
     server.stop()
@@ -152,7 +152,7 @@ def database(empty_database: Engine) -> Engine:
 
 @pytest.fixture(params=["memory", "warren", "rabbitmq"])
 def broker(request: pytest.FixtureRequest) -> Iterator[Brokers]:
-    """Each broker that may stand behind the seam; nothing is left there."""
+    """Each broker that a transport can use; the test's queues are deleted afterwards."""
     if request.param == "memory":
         memory = MemoryBroker()
 

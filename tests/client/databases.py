@@ -1,4 +1,4 @@
-"""Databases for what the client keeps in them: a file of SQLite, and a real PostgreSQL."""
+"""Databases for the client's tables: a file of SQLite, and a real PostgreSQL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ def postgres_url(server: Postgres) -> str:
 
 @contextmanager
 def opened(url: str) -> Iterator[Engine]:
-    """The database, whose tables are dropped in the end."""
+    """The database; its tables are dropped in the end."""
     engine = create_engine(url)
     try:
         yield engine

@@ -1,8 +1,8 @@
-"""A database with a clock that jumps when a test says so, for all users of its engines.
+"""A database with a clock that jumps on the test's order, for all users of its engines.
 
 In PostgreSQL a function replaces the one for the time; in SQLite each connection has its own.
 
-Not here: dates in rows that look as if it had jumped (`test_outbox_troubles`, `test_receipts_chasing`).
+Not here: rows with dates as after a jump (`test_outbox_troubles`, `test_receipts_chasing`).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _TABLE = "CREATE TABLE public.jumped_by AS SELECT 0::double precision AS seconds
 
 
 class JumpingClock:
-    """The clock of one database; what is to see it jump has one of its `engine()`s."""
+    """The clock of one database; only users of its `engine()`s see it jump."""
 
     def __init__(self, database: Engine) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class JumpingClock:
             made = create_engine(self._database.url)
             event.listen(made, "connect", lambda driver, _: driver.create_function("strftime", 3, self._strftime))
         else:
-            # what is in `public` comes before what PostgreSQL has of the same name
+            # functions in `public` take precedence over PostgreSQL's own of the same name
             path = {"options": "-c search_path=public,pg_catalog"}
             made = create_engine(self._database.url, connect_args=path)
         self._engines.append(made)

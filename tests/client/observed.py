@@ -1,4 +1,4 @@
-"""What OpenTelemetry's SDK got of spans and metrics, for tests to look at."""
+"""The spans and metrics that OpenTelemetry's SDK received, for tests to check."""
 
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ class Observed:
         return found
 
     def counted(self, name: str) -> dict[str, float]:
-        """By the attribute that tells the points of a metric apart, or by nothing; of a histogram how many."""
+        """The points of a metric by an attribute, or one point; of a histogram its count."""
         data = self.reader.get_metrics_data()
         assert data is not None
         found: dict[str, float] = {}

@@ -1,9 +1,9 @@
-"""A consumer as a process of its own: pays what comes, once, and dies where it is told to.
+"""A consumer as a process of its own: books each payment once, and kills itself at a given point.
 
     python -m tests.client.payments_program AMQP_URL QUEUE DATABASE_URL [PLACE BODY]
 
-PLACE is `before-commit` or `after-commit`: there it kills itself, when it handles the message with that body. Ends in
-good order after SIGTERM, with its tallies on standard output.
+PLACE is `before-commit` or `after-commit`: there it kills itself, when it handles the message with that body. After
+SIGTERM it stops its listener, and prints its counts on standard output.
 """
 
 import asyncio

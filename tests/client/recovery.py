@@ -1,4 +1,4 @@
-"""Messages that tell themselves apart, and ways to look at what became of them."""
+"""Distinguishable messages, and checks of their outcomes."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ async def contents(transport: Transport, queue: str) -> list[bytes]:
 
 
 async def drained(url: str, queue: str) -> list[bytes]:
-    """The same for many, past the transport."""
+    """The same for many messages, with a plain client."""
     async with await connect(url) as connection, await connection.channel() as channel:
         count = (await channel.declare_queue(queue, passive=True)).messages
         consumer = await channel.consume(queue, no_ack=True)

@@ -1,6 +1,6 @@
 """A relay as a process of its own, to be stopped and killed: `python relay_process.py DATABASE BROKER LEASE_S`.
 
-It says `ready` when its transport is open, and ends with 0 after SIGTERM.
+It prints `ready` when its transport is open, and exits with 0 after SIGTERM.
 """
 
 import asyncio

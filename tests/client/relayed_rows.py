@@ -1,4 +1,4 @@
-"""Rows of an outbox, written, relayed and looked at, with a transport that answers as told.
+"""Rows of an outbox, written, relayed and checked, with a scripted transport.
 
 Not here: real brokers (`test_outbox_brokers`).
 """
@@ -48,7 +48,7 @@ def drain(engine: Engine, transport: ScriptedTransport, settings: RelaySettings 
 
 
 def drain_until(engine: Engine, transport: ScriptedTransport, is_so: Callable[[], bool]) -> None:
-    """Over and over, for rows that wait for their next try."""
+    """Drain again and again, for rows that wait for their next try."""
     deadline = time.monotonic() + DEADLINE_S
     while not is_so():
         assert time.monotonic() < deadline, statuses(engine)

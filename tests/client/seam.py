@@ -1,4 +1,4 @@
-"""What the suite for the seam stands on: one of the brokers, and words for what is done with it.
+"""Support for the tests of the transport interface: one of the brokers, and operations on it.
 
 Not here: the claims (`test_transports*.py`), the fixture that goes through the brokers (`conftest`).
 """
@@ -40,7 +40,7 @@ class Brokers:
         try:
             yield transport
         finally:
-            # what tests leave in hand is not waited for
+            # do not wait for messages that a test left unacked
             await transport.close(CLOSE_S)
 
 
@@ -55,7 +55,7 @@ def with_queue(name: str, **arguments: object) -> Layout:
 
 
 def with_dead_letters(name: str, grave: str, **arguments: object) -> Layout:
-    """A queue whose dead letters go to another."""
+    """A queue with a dead-letter queue."""
     dead: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": grave}
     given = {key.replace("_", "-"): arguments[key] for key in arguments}
     return Layout(queues=(QueueLayout(name, arguments=dead | given), QueueLayout(grave)))
@@ -72,7 +72,7 @@ async def taken(subscription: Subscription, count: int) -> list[Incoming]:
 
 
 async def fetched(transport: Transport, queue: str) -> Incoming:
-    """The next message of a queue, which may take a while to get there."""
+    """Wait for the next message of a queue."""
     deadline = time.monotonic() + PATIENCE_S
     while (incoming := await transport.get(queue)) is None:
         assert time.monotonic() < deadline, f"nothing came to {queue}"
@@ -88,7 +88,7 @@ async def fetched_with_flag(transport: Transport, queue: str) -> tuple[bytes, bo
 
 
 async def bodies_in(transport: Transport, queue: str) -> list[bytes]:
-    """What is ready there, which is taken out."""
+    """Get all ready messages."""
     found = []
     while (incoming := await transport.get(queue, no_ack=True)) is not None:
         found.append(incoming.body)

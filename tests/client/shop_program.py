@@ -1,4 +1,4 @@
-"""A program of a user's own, with every part of the kit in it, for a broker in memory and a database in a file.
+"""A user's program that uses every part of the client, with a broker in memory and a database in a file.
 
 It is checked by `mypy --strict` against the installed package (`test_typed_program`), and run with it. `assert_type`
 says what a user's editor would show; each `type: ignore` is a mistake that a type checker has to find.

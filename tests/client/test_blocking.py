@@ -150,7 +150,7 @@ def test_a_call_in_the_thread_of_its_own_connection_is_refused(url: str) -> None
     assert raised == [ValueError, ValueError]
 
 
-def test_one_who_waits_for_what_does_not_end_is_answered_when_the_thread_has_ended() -> None:
+def test_a_caller_that_waits_for_an_endless_coroutine_is_answered_when_the_thread_ends() -> None:
     thread = LoopThread()
     began = threading.Event()
     never = threading.Event()
@@ -181,7 +181,7 @@ def test_one_who_waits_for_what_does_not_end_is_answered_when_the_thread_has_end
         assert not each.is_alive()
     assert answers == [ConnectionClosed]
     never.set()
-    # what never ended is complained of when it is collected: here, and not in the log of a test to come
+    # a pending coroutine warns when it is collected: collect it here, not in a later test
     gc.collect()
 
 
@@ -205,7 +205,7 @@ def test_threads_share_a_connection(url: str, queue: str) -> None:
 def test_no_thread_is_left_behind(url: str) -> None:
     before = set(threading.enumerate())
     with connect(url):
-        # some of those from before may end meanwhile
+        # threads of earlier tests may end meanwhile
         assert len(set(threading.enumerate()) - before) == 1
     assert set(threading.enumerate()) <= before
 
@@ -220,7 +220,7 @@ def test_every_call_of_a_channel_is_there_with_its_arguments() -> None:
 
 
 class Interrupted(Exception):
-    """What a signal's handler raises."""
+    """The exception of a signal handler."""
 
 
 def test_a_call_that_a_signal_interrupts_is_cancelled(url: str, queue: str) -> None:
@@ -236,7 +236,7 @@ def test_a_call_that_a_signal_interrupts_is_cancelled(url: str, queue: str) -> N
             caller = threading.get_ident()
 
             def interrupt_the_call() -> None:
-                """As soon as it waits, and not what comes before it."""
+                """Interrupt the call as soon as it waits, not before."""
                 while consumer._inner._waiter is None or not is_waiting(caller):
                     time.sleep(0.005)
                 signal.pthread_kill(caller, signal.SIGUSR1)

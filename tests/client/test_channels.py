@@ -64,7 +64,7 @@ async def test_a_channel_hears_what_is_said_to_it_though_another_had_its_number_
         closing = asyncio.create_task(first.close())
         while first._machine.state != CHANNEL_CLOSED:
             await asyncio.sleep(0)
-        # who closes has yet to be told that it is done
+        # the caller of close has not been resumed yet
         assert not closing.done()
         second = await connection.channel(confirms=True)
         await closing
@@ -334,7 +334,7 @@ async def test_a_caller_cancelled_while_a_channel_is_opened_leaves_none(url: str
             if not opening.cancelled():
                 await opening.result().close()
             elif round_no % 3 == 2:
-                # by now the broker has said that those before it are closed
+                # by now the broker has confirmed the earlier closes
                 async with await connection.channel():
                     pass
         channels = [await connection.channel() for _ in range(4)]

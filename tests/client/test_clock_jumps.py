@@ -1,7 +1,7 @@
 """Clocks that jump: that of the database, beyond every lease and every date, and that of a process.
 
-What holds is what held before: rows arrive, those of a key in order, repeats aside; one job is active, and one that
-lost its lease writes nothing; and after each jump the work goes on.
+The promises hold as before: rows arrive, those of a key in order, repeats aside; one job is active, and a job that lost
+its lease writes nothing; and after each jump the work goes on.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from warren.client.testing import MemoryBroker
 HOUR = 3600.0
 YEAR = 365 * 24 * HOUR
 JUMPS = (HOUR, -2 * HOUR, LEASE_S_MAX + 1, -LEASE_S_MAX - 1, 10 * YEAR, -20 * YEAR, 5.0, -5.0, 10 * YEAR)
-# what was sent is kept: by a clock that is years ahead it would be old
+# keep sent rows: by a clock that is years ahead they would be pruned
 SETTINGS = RelaySettings(20, lease_s=0.6, poll_s=0.02, backoff_s=0.05, listening_poll_s=0.1, keep_s=None)
 KEYS = ("", "a", "b")
 
@@ -161,7 +161,7 @@ async def test_a_row_that_pauses_when_the_clock_is_set_back_does_not_pause_for_y
 async def test_a_chaser_goes_on_after_jumps_and_sends_again_what_it_has_to(
     database: Engine, clock: JumpingClock
 ) -> None:
-    # by a clock that is ahead of the relay's, what was sent is late at once, again and again
+    # by a clock that is ahead of the relay's, receipts are overdue at once, again and again
     settings = ChasingSettings(resends=10_000, lease_s=0.6, poll_s=0.02, backoff_s=0.05)
     chasers = [Chaser(clock.engine(), settings) for _ in range(2)]
     running = [asyncio.create_task(chaser.run()) for chaser in chasers]

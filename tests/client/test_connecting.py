@@ -1,4 +1,4 @@
-"""Getting to a broker, or being told in one sentence why not."""
+"""Connecting to a broker; a failure has one sentence with the reason."""
 
 import asyncio
 import contextlib
@@ -112,7 +112,7 @@ def test_a_mechanism_that_the_broker_does_not_offer_is_a_refused_login(url: str)
     assert "not EXTERNAL" in str(error)
 
 
-def test_a_virtual_host_that_is_not_there_is_refused_with_the_brokers_words(url: str) -> None:
+def test_a_missing_virtual_host_is_refused_with_the_brokers_text(url: str) -> None:
     error = failure(url.replace("%2F", "no-such-vhost"))
     assert isinstance(error, ConnectionClosed)
     assert error.code == 530

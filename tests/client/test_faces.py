@@ -1,4 +1,4 @@
-"""The blocking faces of what is built on a transport: the same calls, for programs without an event loop."""
+"""The blocking classes over a transport: the same calls, for programs without an event loop."""
 
 import os
 import signal
@@ -85,15 +85,15 @@ def test_a_transport_that_is_closed_says_so(broker: Brokers) -> None:
     opened.close()
 
 
-def test_a_broker_that_is_not_there_leaves_no_thread() -> None:
+def test_a_failed_connection_leaves_no_thread() -> None:
     before = set(threading.enumerate())
     with pytest.raises(CannotConnect):
         blocking.open(f"amqp://127.0.0.1:{free_port()}")
-    # some of those from before may have ended
+    # threads of earlier tests may have ended
     assert set(threading.enumerate()) <= before
 
 
-def test_it_comes_back_by_itself(proxy: FaultProxy, unique: Callable[[str], str]) -> None:
+def test_a_blocking_transport_reconnects_by_itself(proxy: FaultProxy, unique: Callable[[str], str]) -> None:
     queue = unique("queue")
     with blocking.open(proxy.url, name="shop") as transport:
         transport.declare(with_queue(queue))
@@ -110,7 +110,7 @@ def test_groups_are_settled_as_one(transport: Transport, queue: str) -> None:
     transport.publish(to(queue, *(b"%d" % number for number in range(25))))
     with Puller(transport, queue, group_size=10) as puller:
         first, second, third = (puller.take(0.5 if wait else DEADLINE_S) for wait in (False, False, True))
-        # who holds two groups gets no third
+        # with two unacked groups there is no third
         assert ([len(first), len(second), len(third)], first[0].body) == ([10, 10, 0], b"0")
         first.ack()
         second.nack()
@@ -124,7 +124,7 @@ def test_groups_are_settled_as_one(transport: Transport, queue: str) -> None:
 
 
 def left_in(transport: Transport, queue: str, count: int) -> set[bytes]:
-    """What a queue has, once it has that many; what was given back may take a while to get there."""
+    """Wait until a queue has so many messages, and return them; requeued messages may come late."""
     left: list[bytes] = []
     deadline = time.monotonic() + DEADLINE_S
     while len(left) < count:
@@ -204,7 +204,7 @@ def test_a_program_relays_beside_its_listeners(
     )
     program.run()
     assert seen == [b"one", b"two"]
-    # it has let go of the lease
+    # it has released the lease
     assert Relay(database, transport).drain() == 0
     add(database, "three", routing_key=queue)
     assert Relay(database, transport).drain() == 1

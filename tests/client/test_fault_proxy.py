@@ -1,4 +1,4 @@
-"""The proxy between a program and a real broker: what it does to a connection, and what the client makes of it."""
+"""The fault proxy between a program and a real broker: its faults, and the client's reaction."""
 
 import asyncio
 import socket
@@ -182,7 +182,7 @@ def test_nothing_of_it_is_left_when_it_is_closed(echo: str) -> None:
         socket.create_connection(address, PATIENCE_S)
 
 
-def test_a_broker_that_is_not_there_is_a_connection_that_ends() -> None:
+def test_a_proxy_without_a_broker_closes_its_connections() -> None:
     with FaultProxy("amqp://127.0.0.1:1") as proxy:
         assert refuses_connections(proxy)
 
@@ -217,7 +217,7 @@ def test_a_transport_recovers_from_cuts_at_any_byte(url: str, queue: str) -> Non
 
 
 @in_event_loop
-async def test_it_is_an_async_context_manager_too(url: str) -> None:
+async def test_a_transport_is_an_async_context_manager(url: str) -> None:
     async with FaultProxy(url) as proxy:
         async with await connect(proxy.url) as connection:
             assert connection is not None

@@ -291,7 +291,7 @@ def test_pruning_does_not_wait_for_recording(engine: Engine, inbox: Inbox) -> No
         inbox.first_time(connection, "old")
         connection.execute(update(INBOX).values(received_at=database_time(-30 * 86_400)))
     if engine.dialect.name == "sqlite":
-        # one writer at a time is all that SQLite knows
+        # SQLite has one writer at a time
         assert inbox.prune() == 1
         return
     with engine.begin() as recording, ThreadPoolExecutor(1) as pool:

@@ -32,7 +32,7 @@ def engine(database: Engine) -> Engine:
 
 @pytest.fixture
 def queue(unique: Callable[[str], str], url: str) -> Iterator[str]:
-    """A queue whose retry and parking queues go with it."""
+    """A queue that is deleted with its retry and parking queues."""
     name = unique("queue")
     yield name
     with blocking.connect(url) as connection, connection.channel() as channel:
@@ -254,7 +254,7 @@ async def test_pruning_goes_on_after_the_database_was_away(engine: Engine, caplo
     change("ALTER TABLE elsewhere RENAME TO warren_inbox")
     record()
     await until(lambda: recorded(engine) == 0)
-    # told a moment later
+    # notified a moment later
     await until(lambda: "inbox.pruned" in caplog.messages[caplog.messages.index("inbox.prune_failed") :])
     pruning.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Two messages with one id, from senders that do not know of each other: none is swallowed; in both databases."""
+"""Two messages with one id, from independent senders: neither is dropped as a duplicate; in both databases."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ TAKEN = r"'7' is the id of another message, which came to 'bank' before.*send th
 
 
 class Bank:
-    """A consumer that notes whose money came and went."""
+    """A consumer that records deposits and withdrawals by account."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -66,7 +66,7 @@ def settling(sender: str, kind: str) -> Came:
     return Came(Message(b"100", Properties(message_id=f"7/{kind}", reply_to=sender, headers=headers)))
 
 
-def test_another_senders_message_with_the_same_id_is_parked_and_its_sender_told(
+def test_another_senders_message_with_the_same_id_is_parked_and_its_sender_notified(
     bank: Bank, caplog: pytest.LogCaptureFixture
 ) -> None:
     bank.handle(deposit("till a"))

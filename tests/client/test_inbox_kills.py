@@ -1,4 +1,4 @@
-"""A consumer that is killed with SIGKILL, wherever it is: what it was paid for is paid once."""
+"""A consumer that is killed with SIGKILL at any point: each payment is booked once."""
 
 import random
 import signal
@@ -75,7 +75,7 @@ def paid_and_recorded(engine: Engine) -> tuple[list[str], list[str]]:
 
 
 def tallies(process: "subprocess.Popen[str]") -> tuple[int, int]:
-    """End it in good order: how many it has handled, and how many of them were duplicates."""
+    """End it with SIGTERM: the number of handled messages, and how many of them were duplicates."""
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0
@@ -110,7 +110,7 @@ def test_a_consumer_killed_at_the_commit_has_paid_once_in_the_end(
 
     successor = start()
     eventually(lambda: len(recorded(engine)) == 10)
-    # what comes last is settled last, so that all duplicates have come by then
+    # the last message is acked last, so all duplicates have come by then
     publish(url, queue, ["last"])
     eventually(lambda: "last" in recorded(engine))
     handled, duplicates = tallies(successor)

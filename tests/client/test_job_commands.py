@@ -174,7 +174,7 @@ def test_open_telemetry_gets_metrics_if_it_is_configured(database: Engine, url: 
     assert [each for each in told if each not in done.stderr] == []
 
 
-def test_a_broker_or_a_database_that_is_not_there_is_one_sentence(database: Engine, url: str) -> None:
+def test_a_missing_broker_or_database_is_reported_in_one_sentence(database: Engine, url: str) -> None:
     port = free_port()
     silent = f"amqp://guest:guest@127.0.0.1:{port}"
     for arguments, said in {
@@ -203,7 +203,7 @@ def test_missing_tables_are_reported_and_created(empty_database: Engine, url: st
     assert ended("tables", "--check", *options).returncode == 0
 
 
-def test_a_new_file_of_sqlite_is_made_by_who_makes_tables_alone(tmp_path: Path) -> None:
+def test_only_the_tables_command_creates_a_new_sqlite_file(tmp_path: Path) -> None:
     where = sqlite_url(tmp_path)
     refused = ended("tables", "--check", "--database", where)
     assert (refused.returncode, "that is not there" in refused.stderr) == (2, True)
@@ -236,7 +236,7 @@ def test_overdue_messages_are_chased_until_the_chaser_is_stopped(
     assert chaser.wait(DEADLINE_S) == 0
 
 
-def test_once_it_says_what_was_done(database: Engine) -> None:
+def test_chase_once_prints_what_it_did(database: Engine) -> None:
     send(database, "again")
     send(database, "back", compensation="reverse")
     be_late(database)

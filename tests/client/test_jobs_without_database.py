@@ -1,4 +1,4 @@
-"""Relay and chaser while their database is in trouble: what they say of it, and that they go on."""
+"""Relay and chaser while their database fails: they log it, and go on."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class RelayAtWork:
 
 
 class ChaserAtWork:
-    """Lets rows fail whose receipts are overdue."""
+    """Marks rows with overdue receipts as failed."""
 
     name = "chaser"
 
@@ -66,7 +66,7 @@ each_trouble = pytest.mark.parametrize(
 
 @pytest.fixture
 def postgres(postgres_server: Postgres) -> Iterator[Engine]:
-    """With the tables, and with no connection that is kept: those that are cut are the job's."""
+    """A database with the tables and without a pool, so that only the job's connections are cut."""
     with opened(postgres_url(postgres_server)) as kept:
         create_tables(kept)
         kept.dispose()
@@ -78,7 +78,7 @@ def reasons(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
 
 
 def run_beside(at_work: AtWork, trouble: Callable[[], Awaitable[None]], engine: Engine) -> None:
-    """The job does one row before the trouble, and another one after that."""
+    """The job handles one row before the fault, and another one after it."""
 
     async def do(row: str) -> None:
         await asyncio.to_thread(at_work.give, engine, row)
@@ -103,7 +103,7 @@ def execute(engine: Engine, statement: str) -> None:
 
 
 def cut(engine: Engine, *, listening: bool) -> int:
-    """Every connection but this one, or those alone that wait for no word; how many it were."""
+    """Cut every connection but this one, or only those without LISTEN; the count of them."""
     others = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
     some = "" if listening else " AND query NOT LIKE 'LISTEN%'"
     with engine.connect() as connection:
@@ -125,7 +125,7 @@ def test_a_job_whose_connections_are_cut_says_so_and_goes_on(
     async def trouble() -> None:
         hit = 0
         while not reasons(caplog, f"{at_work.name}.{event}"):
-            # without the word of a lost connection, which would have the work be first
+            # without the notice of a lost connection, which would make the work fail first
             hit += await asyncio.to_thread(cut, postgres, listening=settings is BUSY)
             await asyncio.sleep(0.2)
         assert hit > 0
@@ -151,10 +151,10 @@ def test_the_values_of_a_statement_that_failed_are_in_no_log(
         return bool(reasons(caplog, f"{at_work.name}.{event}"))
 
     async def trouble() -> None:
-        # over and over: if it is the work that meets it, there is no lease to renew until it is over
+        # repeat: if the work fails first, the lease is not renewed meanwhile
         for number in itertools.count():
             await asyncio.to_thread(execute, database, "ALTER TABLE warren_leases RENAME TO away")
-            # what the relay has sent it cannot mark; the chaser needs no row to find out
+            # the relay cannot mark sent rows; the chaser notices without any row
             if kind is RelayAtWork and settings is BUSY:
                 await asyncio.to_thread(add, database, f"meanwhile {number}")
             with contextlib.suppress(TimeoutError):

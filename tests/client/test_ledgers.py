@@ -1,4 +1,4 @@
-"""What is open in an outbox: counted, listed by who has to look first, and found by indexes alone."""
+"""Open rows of an outbox: counted, listed by urgency, and found by indexes alone."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -101,7 +101,7 @@ def test_the_ledger_shows_whether_a_relay_is_active(database: Engine) -> None:
 
 
 def test_counts_and_rows_are_of_one_moment(database: Engine) -> None:
-    """What is added while it is looked at is in none of it."""
+    """Rows added during the report are in no part of it."""
     outbox = Outbox(routing_key="deposits")
     with database.begin() as connection:
         outbox.add(connection, Message(b""), business_id="first")
@@ -113,7 +113,7 @@ def test_counts_and_rows_are_of_one_moment(database: Engine) -> None:
 
     @event.listens_for(database, "after_cursor_execute")
     def add_meanwhile(*arguments: object) -> None:
-        # as soon as something of the outbox was looked at
+        # as soon as the outbox was read
         if "count(*)" in str(arguments[2]) and not added:
             added.append("second")
             with other.begin() as connection:
@@ -145,7 +145,7 @@ def test_rows_that_are_through_with_are_not_read(outbox: Engine) -> None:
 
 
 def plans_of(engine: Engine) -> list[str]:
-    """How the database goes about each statement on the outbox that a look consists of."""
+    """The query plan of each statement of a report."""
     asked: list[tuple[str, object]] = []
 
     def note(_: object, __: object, statement: str, parameters: object, *___: object) -> None:

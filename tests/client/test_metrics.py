@@ -1,4 +1,4 @@
-"""What the jobs tell of themselves in numbers, as OpenTelemetry's SDK gets it: outbox, relay, inbox, listeners."""
+"""Metrics of the jobs, as OpenTelemetry's SDK receives them: outbox, relay, inbox, listeners."""
 
 import asyncio
 import logging
@@ -114,7 +114,7 @@ def test_a_relay_counts_the_outcomes_of_its_rows(database: Engine, observed: Obs
 
 
 @in_event_loop
-async def test_which_relay_is_active_can_be_told(database: Engine, observed: Observed) -> None:
+async def test_the_active_relay_is_reported(database: Engine, observed: Observed) -> None:
     relay = Relay(database, ScriptedTransport(), AT_ONCE)
     observe(relay, OpenRows(database), meter_provider=observed.meters)
     assert points(observed, "warren.client.relay.leads") == {(): 0}

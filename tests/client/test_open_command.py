@@ -1,4 +1,4 @@
-"""`warren client open`: the table, the JSON and the page of what is open, exit codes, and the page served live."""
+"""`warren client open`: the table, the JSON and the page of open rows, exit codes, and the page served live."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ def url_of(engine: Engine) -> str:
 
 @pytest.fixture
 def outbox(database: Engine) -> Engine:
-    """With a row to be sent, one that failed, and one that is overdue."""
+    """A database with a pending row, a failed row, and an overdue row."""
     with database.begin() as connection:
         outbox = Outbox(exchange="BANK", routing_key="deposits")
         outbox.add(connection, Message(b"1"), business_id="deposit-1", amount=Decimal("12.5"), currency="EUR")
@@ -168,7 +168,7 @@ def test_a_port_that_is_taken_is_2(served: str, outbox: Engine, capsys: pytest.C
 
 @pytest.fixture
 def served(outbox: Engine) -> Iterator[str]:
-    """Where a process serves the page; it ends with 0 when it is told to."""
+    """The address at which a process serves the page; it exits with 0 after SIGTERM."""
     command = [str(WARREN), "client", "open", "--database", url_of(outbox), "--serve", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

@@ -1,4 +1,4 @@
-"""Rows as their writers leave them."""
+"""Rows of the outbox as `add` writes them."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Rows that say what is done without a receipt, rows that replace others, and rows that stand for others."""
+"""Rows with a compensation for a missing receipt, rows that replace others, and compensating rows."""
 
 import pytest
 from sqlalchemy import Engine

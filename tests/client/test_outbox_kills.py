@@ -1,7 +1,7 @@
 """Relays that are killed at random, over and over, several at a time, while rows are written.
 
-What holds at the end is what the outbox promises: every row that was committed has arrived, those of a key in their
-order (repeats aside), nothing that was rolled back, and every row is marked as sent.
+At the end the promises of the outbox hold: every committed row has arrived, those of a key in order (repeats aside), no
+row that was rolled back has, and every row is marked as sent.
 """
 
 import random
@@ -109,7 +109,7 @@ def sent_rows(engine: Engine) -> int:
 
 
 def until_all_are_sent(engine: Engine, count: int) -> None:
-    """As long as it goes on: how many were written meanwhile depends on how long the relays took to start."""
+    """Kill relays until all rows are sent; the number of rows depends on the start time of the relays."""
     sent = -1
     while sent < count:
         before = sent

@@ -1,4 +1,4 @@
-"""The relay in both databases, with a transport that answers as told. Real brokers are in `test_outbox_brokers`."""
+"""The relay in both databases, with a scripted transport. Real brokers are in `test_outbox_brokers`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -303,7 +303,7 @@ def test_a_relay_that_is_stopped_finishes_what_is_in_hand_and_lets_go(database: 
 
 @in_event_loop
 async def test_a_second_relay_takes_over_from_one_that_stops(database: Engine) -> None:
-    # long enough not to be lost between a publish and its mark, and asked for every two seconds
+    # long enough not to expire between a publish and its mark; renewed every two seconds
     settings = RelaySettings(lease_s=6.0, poll_s=0.01)
     transports = [ScriptedTransport(), ScriptedTransport()]
     relays = [Relay(database, transport, settings) for transport in transports]
@@ -340,6 +340,6 @@ def test_missing_tables_are_reported_at_the_start() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"batch_rows": 0}, {"tries": 0}, {"lease_s": 61}, {"backoff_s": 0}, {"poll_s": -1}])
-def test_settings_that_make_no_sense_are_told(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_reported(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         RelaySettings(**wrong)

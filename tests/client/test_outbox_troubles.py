@@ -1,4 +1,4 @@
-"""The relay when rows are large, the broker is in trouble, or the transport has given up; in both databases."""
+"""The relay with large rows, a failing broker, or a closed transport; in both databases."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ def test_a_nacked_row_is_offered_until_it_is_taken_and_holds_back_its_key(databa
 def test_a_row_that_waits_when_the_clock_is_set_back_is_offered_at_once(database: Engine, trouble: Answering) -> None:
     add(database, "a1", "a2", key="a")
     drain(database, ScriptedTransport(trouble), RelaySettings(backoff_s=60))
-    # what it wrote down an hour ago, by a clock that has gone back by an hour since
+    # a time that was written an hour ago, before the clock went back by an hour
     change(database, "a1", due_at=database_time(3600))
     transport = ScriptedTransport()
     assert drain(database, transport) == 2

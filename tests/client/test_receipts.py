@@ -1,4 +1,4 @@
-"""What receipts do to rows, in both databases: as messages and as calls, in time, late, twice and for nothing."""
+"""The effect of receipts on rows, in both databases: as messages and as calls, in time, late, twice and unmatched."""
 
 import asyncio
 import logging
@@ -235,7 +235,7 @@ def test_a_refused_reversal_fails_with_its_message(database: Engine) -> None:
 
 
 class Books:
-    """What a sender keeps of messages that are settled."""
+    """The rows that a sender keeps of complete messages."""
 
     def __init__(self) -> None:
         self.is_down = False
@@ -258,7 +258,7 @@ def books(database: Engine) -> Books:
     return Books()
 
 
-def test_the_senders_books_are_called_once_in_the_transaction_of_the_mark(database: Engine, books: Books) -> None:
+def test_settled_is_called_once_in_the_transaction_of_the_mark(database: Engine, books: Books) -> None:
     receipts = Receipts(database, books.note)
     send(database, "paid")
     send(database, "confirmed", compensation="confirm")
@@ -272,7 +272,7 @@ def test_the_senders_books_are_called_once_in_the_transaction_of_the_mark(databa
     assert books.of(database) == [("confirmed", "done"), ("paid", "done"), ("reversed", "reversed")]
 
 
-def test_a_mark_is_not_there_if_the_senders_books_are_not(database: Engine, books: Books) -> None:
+def test_a_mark_is_rolled_back_with_a_failed_settled(database: Engine, books: Books) -> None:
     send(database, "one")
     receipts = Receipts(database, books.note)
     books.is_down = True
@@ -284,7 +284,7 @@ def test_a_mark_is_not_there_if_the_senders_books_are_not(database: Engine, book
     assert (statuses(database), books.of(database)) == ({"one": "done"}, [("one", "done")])
 
 
-def test_the_books_are_not_called_again_for_a_done_message_that_is_sent_again(database: Engine, books: Books) -> None:
+def test_settled_is_not_called_again_for_a_done_message_that_is_sent_again(database: Engine, books: Books) -> None:
     send(database, "one")
     receipts = Receipts(database, books.note)
     receipts.done(None, "one")
@@ -296,7 +296,7 @@ def test_the_books_are_not_called_again_for_a_done_message_that_is_sent_again(da
     assert (statuses(database), books.of(database)) == ({"one": "done"}, [("one", "done")])
 
 
-def test_receipts_that_come_at_once_call_the_books_once(database: Engine, books: Books) -> None:
+def test_receipts_that_come_at_once_call_settled_once(database: Engine, books: Books) -> None:
     send(database, "one", compensation="reverse")
     be_late(database)
     chase(database, AT_ONCE)

@@ -1,7 +1,7 @@
 """From one database to another and back, on every broker: payments that are done, confirmed, reversed and refused.
 
-The sender's database is each of both, the receiver's a file. A receiver that was away finds its messages, their repeats
-and their compensations in its queue, in any order.
+The sender's database is SQLite or PostgreSQL, the receiver's a file. A receiver that was down finds its messages, their
+repeats and their compensations in its queue, in any order.
 """
 
 import asyncio
@@ -60,13 +60,13 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
 
 
 class Wire:
-    """What both sides share: a broker, and the names of two queues."""
+    """The common parts of both sides: a broker, and the names of two queues."""
 
     def __init__(self, broker: Brokers) -> None:
         self.broker = broker
         self.payments = broker.name("payments")
         self.receipts = broker.name("receipts")
-        # they go with the others
+        # they are deleted with the others
         broker.named += [parking_queue(self.payments), parking_queue(self.receipts)]
 
     async def open(self, stack: AsyncExitStack) -> Transport:

@@ -1,4 +1,4 @@
-"""The chaser, in both databases: overdue rows are sent again, compensated for, and told of."""
+"""The chaser, in both databases: overdue rows are sent again, compensated, and reported."""
 
 import asyncio
 import logging
@@ -255,7 +255,7 @@ def test_a_chaser_that_lost_its_lease_writes_nothing(database: Engine) -> None:
     before = rows(database)
     assert overdue.chase() is None
     assert overdue.alerts() is None
-    assert not overdue.mark_told([row.id for row in before.values()])
+    assert not overdue.mark_alerted([row.id for row in before.values()])
     assert rows(database) == before
     assert thief.renew()
 

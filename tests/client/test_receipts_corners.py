@@ -1,4 +1,4 @@
-"""Receipts where two things meet: replaced while sent, reversed when forgotten, settled twice; in both databases."""
+"""Receipts in rare combinations: replaced while sent, reversed after pruning, completed twice; in both databases."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ def test_a_row_that_is_replaced_while_it_is_sent_is_sent_as_it_is(database: Engi
 
 
 class Counter:
-    """A consumer that counts what it did and undid."""
+    """A consumer that counts its work and its undo calls."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -268,7 +268,7 @@ def test_a_late_receipt_settles_the_confirmation_that_was_in_vain(database: Engi
     assert statuses(database) == {"one": "done", "one/confirm": "done"}
 
 
-def test_the_books_get_a_reversal_once_even_if_all_is_sent_again(database: Engine) -> None:
+def test_settled_is_called_once_for_a_reversal_even_if_all_is_sent_again(database: Engine) -> None:
     told: list[tuple[str, str]] = []
 
     def settled(executor: Executor, business_id: str, status: str) -> None:

@@ -26,7 +26,7 @@ RECEIPT = "order-1/receipt/kitchen"
 
 @dataclass
 class Kitchen:
-    """A consumer whose work is a row for each dish, and undone by removing it."""
+    """A consumer that inserts a row for each dish, and removes it to undo."""
 
     engine: Engine
     refuses: str = ""

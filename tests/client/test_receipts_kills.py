@@ -1,7 +1,7 @@
 """Chasers that are killed at random, over and over, several at a time, while receipts come, come late or never come.
 
-The end state is what is promised: every message is done, reversed or failed, in agreement with its confirmation or
-reversal; nothing was sent more often than allowed; and each failed message had an alert.
+The end state is as promised: every message is done, reversed or failed, consistent with its confirmation or reversal;
+none was sent more often than allowed; and each failed message had an alert.
 """
 
 import random
@@ -55,7 +55,7 @@ class ChaserProcess:
 
 
 class World:
-    """The relay and the receiver: what is sent is counted, and answered after as many sendings as the body says."""
+    """The relay and the receiver: they count sendings, and answer after as many as the body says."""
 
     def __init__(self, engine: Engine) -> None:
         self.sent: Counter[str] = Counter()
@@ -166,7 +166,7 @@ def check_message(found: dict[str, Any], business_id: str, row: Any, world: Worl
     other = found.get(compensating_id(business_id, row.compensation)) if row.compensation else None
     if row.status == "failed":
         assert told[business_id] >= 1
-        # what was refused is not confirmed
+        # a refused message is not confirmed
         is_alone = not row.compensation or (row.compensation == "confirm" and row.last_error == "refused: no")
         assert (None if other is None else other.status) == (None if is_alone else "failed")
     elif row.status == "reversed":

@@ -1,4 +1,4 @@
-"""A refusal leaves a mark that outlasts its status, so that such rows can be told from others; in both databases."""
+"""A refusal leaves a permanent mark in its row, also after the status has changed; in both databases."""
 
 from sqlalchemy import Engine
 

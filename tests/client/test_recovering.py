@@ -1,4 +1,4 @@
-"""A transport that keeps itself alive: its connections are cut, stalled and refused, its broker stays."""
+"""A recovering transport with connections that are cut, stalled and refused, and a broker that keeps running."""
 
 import asyncio
 import time
@@ -86,7 +86,7 @@ async def test_messages_cut_off_in_the_middle_are_resent_in_order_and_none_is_lo
         assert await outcomes == [None] * count
         found = await drained(url, queue)
         assert first_seen(found) == [b"%06d" % number for number in range(count)]
-        # no more than the window was on its way
+        # no more than the window was in flight
         assert count <= len(found) <= count + 500
 
 
@@ -164,7 +164,7 @@ async def test_the_time_of_a_call_is_respected_and_its_error_says_what_is_certai
         assert time.monotonic() - begun_s < 30
         proxy.restore()
         assert await transport.publish(to(queue, b"at last")) == [None]
-        # what was given up is not sent any more
+        # cancelled publishes are not sent
         assert b"kept out" not in await contents(transport, queue)
 
 

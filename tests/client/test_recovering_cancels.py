@@ -28,7 +28,7 @@ async def left(url: str, queue: str) -> int:
 async def begun_while_messages_come(
     ending: Coroutine[Any, Any, None], proxy: FaultProxy, url: str, queue: str, count: int
 ) -> asyncio.Task[None]:
-    """What is to end the reading, begun and not heard of by the broker, which has delivered so many meanwhile."""
+    """Start to end the reading; the broker does not receive the cancel, and delivers so many messages meanwhile."""
     proxy.stall("to_broker")
     begun = asyncio.create_task(ending)
     async with await recovering.open(url) as beside:

@@ -1,4 +1,4 @@
-"""The end of a transport, and what is told of its life."""
+"""Closing a transport, and its events."""
 
 import asyncio
 import logging
@@ -69,14 +69,14 @@ async def test_a_close_ends_within_its_deadline_and_reports_undecided_messages(p
     proxy.restore()
     async with await recovering.open(proxy.url) as other:
         found: list[bytes] = []
-        # the broker may not have done with the connection yet
+        # the broker may not have closed the connection yet
         while b"kept" not in found:
             found += await contents(other, queue)
 
 
 @in_event_loop
 async def test_a_close_amid_a_long_publish_reports_messages_that_were_never_written(url: str, queue: str) -> None:
-    """The broker takes no more after the first part, and has confirmed all that it got."""
+    """The broker reads nothing after the first part, and has confirmed everything it read."""
     transport = await recovering.open(url)
     await transport.declare(only(queue))
     publish = asyncio.ensure_future(transport.publish(to(queue, *[b"x" * 1024] * 3000)))

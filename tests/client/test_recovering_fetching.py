@@ -1,4 +1,4 @@
-"""Messages that are fetched one by one, and queues that go by themselves; on Warren and on RabbitMQ."""
+"""Messages that are fetched one by one, and queues that delete themselves; on Warren and on RabbitMQ."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from tests.client.recovery import contents, only, to
 from tests.support.deadlines import in_event_loop, until
 from warren.client import ChannelClosed, blocking, connect, recovering
 from warren.client.listening import Requester
-from warren.client.recovering.incoming import FETCH_CHANNELS_MAX
+from warren.client.recovering.delivery_channel import FETCH_CHANNELS_MAX
 from warren.client.testing import FaultProxy, MemoryBroker
 from warren.client.transport import BindingLayout, Layout, QueueLayout, Transport
 from warren.errors import NOT_FOUND
@@ -82,9 +82,7 @@ async def test_a_channel_opened_for_a_cancelled_caller_is_closed(at: str, names:
 
 
 @in_event_loop
-async def test_of_many_who_ask_for_the_same_each_gets_a_message_of_its_own(
-    at: str, names: Callable[[int], list[str]]
-) -> None:
+async def test_concurrent_gets_return_different_messages(at: str, names: Callable[[int], list[str]]) -> None:
     [queue] = names(1)
     async with await recovering.open(at) as transport:
         await transport.declare(only(queue))
@@ -156,7 +154,7 @@ async def test_a_queue_that_goes_with_its_last_subscription_is_not_declared_agai
         await cut_and_wait(proxy, transport)
         assert not await is_there(transport, passing)
         assert await is_there(transport, staying)
-        # as often as it is wanted
+        # any number of times
         await transport.declare(Layout(queues=queues))
         again = await transport.subscribe(passing)
         reading = asyncio.create_task(again.batch())

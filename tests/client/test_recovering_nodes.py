@@ -1,4 +1,4 @@
-"""A transport that keeps itself alive while its brokers are killed, stopped and blocked: Warren, and RabbitMQ."""
+"""A recovering transport while its brokers are killed, stopped and blocked: Warren, and RabbitMQ."""
 
 import asyncio
 import subprocess
@@ -49,7 +49,7 @@ def victim(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Victim]:
 
 
 class Count:
-    """What was published, what was confirmed, and what came."""
+    """Records of published, confirmed and received messages."""
 
     def __init__(self) -> None:
         self.confirmed: set[bytes] = set()
@@ -259,7 +259,7 @@ async def test_while_the_broker_takes_no_publishes_they_wait_and_acks_go_on(star
         await transport.publish(numbered("q", 10))
         subscription = await transport.subscribe("q", prefetch=1)
         await control(node, "set_disk_free_limit", "900000GB")
-        # a broker that has noticed tells those who publish
+        # a broker with an alarm notifies publishers
         while transport.blocked_reason is None:
             await transport.send([Outgoing(Message(b"x"), "", "elsewhere", mandatory=False)])
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""What a publisher is told of each of its messages, and that no message pays for another."""
+"""The outcome of each publish; one message's failure does not affect another."""
 
 import asyncio
 import contextlib
@@ -120,7 +120,7 @@ def test_messages_with_values_of_wrong_types_fail_alone(url: str, queue: str) ->
     text: Any = "text"
     number: Any = 7
     mistakes = [Outgoing(Message(b"x"), "", number), Outgoing(text, "", "k"), text]
-    # where these classes are compiled they let no such values in
+    # compiled classes refuse such values
     with contextlib.suppress(TypeError):
         mistakes.append(Outgoing(Message(text), "", queue))
     for name, value in wrong.items():

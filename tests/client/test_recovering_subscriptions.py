@@ -100,7 +100,7 @@ async def test_a_listener_drops_what_it_has_not_begun_with_when_the_connection_i
                 # the connection for publishing may be the first of the two to be known as lost
                 await until(lambda: transport._subscriptions[0].in_hand == 0)
                 await until(lambda: transport._subscriptions[0].in_hand == 20)
-                # none twice, although no worker has come to look at them
+                # none twice, although no worker has taken them yet
                 assert listener._dispatch.waiting == 20
             may_go_on.set()
             await until(lambda: handled[-1:] == [(bodies[-1], True)])
@@ -125,7 +125,7 @@ async def test_a_queue_of_the_layout_that_was_deleted_is_declared_and_consumed_a
         assert message.body == b"after"
         in_hand.ack()
         message.ack()
-        # the channel is as good as before: both acks were about deliveries that it had made
+        # the channel still works: both acks were for its own deliveries
         await transport.publish(to(queue, b"and on"))
         [message] = await subscription.batch()
         message.ack()
@@ -208,7 +208,7 @@ def test_an_unforeseen_error_while_resubscribing_reaches_the_reader(
 async def test_an_exclusive_consumer_comes_back_though_the_broker_still_sees_the_old_one(
     proxy: FaultProxy, queue: str
 ) -> None:
-    """The broker is not told of the cut: to it the old connection is alive until its heartbeats are missed."""
+    """The broker does not notice the cut: the old connection stays open until it misses heartbeats."""
     async with await recovering.open(f"{proxy.url}?heartbeat=1") as transport:
         await transport.declare(only(queue))
         subscription = await transport.subscribe(queue, exclusive=True)
@@ -271,7 +271,7 @@ async def test_received_messages_without_acks_are_handed_out_after_a_lost_connec
             channel = await beside.channel()
             while (await channel.declare_queue(queue, passive=True)).messages:
                 await asyncio.sleep(0.005)
-        # what the broker has sent is here, behind it or on its way; a reply shows that all of it has come
+        # a reply shows that everything the broker sent before has arrived
         assert await transport.get(queue) is None
         proxy.cut()
         await until(lambda: not transport.is_connected)

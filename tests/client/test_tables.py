@@ -1,4 +1,4 @@
-"""Tables that come to be, are brought up to date or are left alone; leases and the clock."""
+"""Tables that are created, upgraded or left alone; leases and the clock."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""Tables as earlier versions made them, with rows in them, brought up to date in either database."""
+"""Tables of earlier versions, with rows in them, upgraded in either database."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from warren.client.outbox import Outbox
 from warren.client.tables import INBOX, check_tables, create_tables
 from warren.wire.properties import Properties
 
-# as version 1 made them: these words stay as they are
+# as version 1 created them: do not change these statements
 VERSION_1 = """
 CREATE TABLE warren_outbox (
     id {counted}, business_id VARCHAR(255) NOT NULL, kind VARCHAR(20) DEFAULT 'message' NOT NULL,
@@ -48,7 +48,7 @@ INSERT INTO warren_outbox (business_id, body) VALUES ('waiting', 'a');
 INSERT INTO warren_outbox (business_id, body, status, sent_at) VALUES ('gone', 'b', 'sent', CURRENT_TIMESTAMP);
 INSERT INTO warren_inbox (consumer, business_id, received_at) VALUES ('till', 'order-1', CURRENT_TIMESTAMP);
 """
-# what version 2 added to that: these words stay as they are, too
+# the additions of version 2: do not change these statements either
 VERSION_2 = """
 ALTER TABLE warren_outbox ADD COLUMN resends INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE warren_outbox ADD COLUMN compensation VARCHAR(20) NOT NULL DEFAULT '';

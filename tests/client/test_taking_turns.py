@@ -1,4 +1,4 @@
-"""Tasks that share a channel send in the order in which they came, whether they had to wait or not."""
+"""Tasks that share a channel send in the order of their calls, also when some have to wait."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ async def test_a_sender_cancelled_in_the_queue_does_not_block_others(url: str, q
         await third
         await channel.wait_for_confirms()
         assert second.cancelled()
-        # at once, because no turn is taken or wanted any more
+        # at once, because no task holds or awaits the channel
         assert await channel.send(b"last", routing_key=queue) == 11
         await channel.wait_for_confirms()
         assert (await channel.declare_queue(queue, passive=True)).messages == 11
@@ -51,7 +51,7 @@ async def test_a_sender_cancelled_in_the_queue_does_not_block_others(url: str, q
 async def test_calls_of_a_transport_keep_their_order_whether_they_are_written_at_once_or_later(
     url: str, queue: str
 ) -> None:
-    """Short ones go at once; one that is longer than a write, and those behind it, wait for the writer."""
+    """Short messages are written at once; one that exceeds a write, and all behind it, wait for the writer."""
     lengths = [1, 1, 400_000, 1, 1, 300_000, 1]
     async with await recovering.open(url) as transport:
         await transport.declare(Layout(queues=(QueueLayout(queue, durable=False),)))

@@ -1,4 +1,4 @@
-"""Traces and metrics of what goes through a transport, on both brokers, as OpenTelemetry's SDK gets them."""
+"""Traces and metrics of messages through a transport, on both brokers, as OpenTelemetry's SDK receives them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -43,7 +43,7 @@ async def headers_of_next(transport: Transport, queue: str) -> dict[str, object]
 
 
 async def take(transport: Transport, queue: str) -> Incoming:
-    """The next message; brokers tell publishers of a message before they have it ready."""
+    """Wait for the next message; brokers may confirm a message before it is ready."""
     async with asyncio.timeout(DEADLINE_S):
         while (message := await transport.get(queue)) is None:
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A template on real brokers: Warren, or what `WARREN_TEST_AMQP` names, and RabbitMQ."""
+"""A template on real brokers: Warren, or the broker that `WARREN_TEST_AMQP` names, and RabbitMQ."""
 
 import asyncio
 import uuid
@@ -306,7 +306,7 @@ def test_a_host_that_does_not_answer_is_named_by_its_address() -> None:
         pass
 
 
-def test_a_login_that_the_broker_refuses_is_told(broker: str) -> None:
+def test_a_refused_login_is_reported(broker: str) -> None:
     settings = SettingsBuilder().url(broker.replace("guest:guest@", "guest:wrong@")).build()
     with pytest.raises(LoginRefused), blocking_template.open_template(settings):
         pass

@@ -1,4 +1,4 @@
-"""One suite for the seam, on every transport there is: what holds for one broker holds for all.
+"""One test suite for all transports: every claim holds for each broker.
 
 Where the memory broker and RabbitMQ differ, the memory broker is wrong. Here: publishing, routing, declaring; its other
 parts are `test_transports_consuming` and `test_transports_dead_letters`.
@@ -78,7 +78,7 @@ async def test_each_message_of_a_call_has_its_own_fate(broker: Brokers) -> None:
 
 
 def misfits() -> list[Outgoing]:
-    """Messages with values of wrong types; where the classes are compiled they let few of these in."""
+    """Messages with values of wrong types; compiled classes refuse most of them."""
     number: Any = 7
     made = [Outgoing(Message(b"x"), "", number), number]
     for wrong in ({"message_id": 7}, {"priority": "high"}, {"headers": {1: "name"}}):
@@ -101,7 +101,7 @@ async def test_a_message_that_cannot_be_encoded_is_not_sent(broker: Brokers) -> 
 
 
 @in_event_loop
-async def test_an_exchange_that_is_not_there_is_told(broker: Brokers) -> None:
+async def test_a_missing_exchange_is_reported(broker: Brokers) -> None:
     queue, missing = broker.name("queue"), broker.name("missing")
     async with broker.transport() as transport:
         await transport.declare(with_queue(queue))

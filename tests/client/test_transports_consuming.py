@@ -1,4 +1,4 @@
-"""The part of the suite for the seam that consumes, and what is left when a connection ends."""
+"""All transports: consuming, and the remaining messages when a connection ends."""
 
 import asyncio
 import time
@@ -296,7 +296,7 @@ async def test_a_queue_that_deletes_itself_goes_with_its_last_consumer(broker: B
 
 
 async def is_gone(transport: Transport, queue: str) -> bool:
-    """A connection that was closed takes its queues along soon after."""
+    """Wait until the exclusive queues of a closed connection are deleted."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""The part of the suite for the seam about messages that die, and of what."""
+"""All transports: dead letters and their reasons."""
 
 import asyncio
 import time
@@ -137,7 +137,7 @@ async def test_the_oldest_makes_room_in_a_queue_that_is_full(broker: Brokers) ->
 
 
 @in_event_loop
-async def test_a_queue_may_be_full_by_bytes_and_bury_what_it_refuses(broker: Brokers) -> None:
+async def test_a_queue_that_is_full_by_bytes_dead_letters_refused_publishes(broker: Brokers) -> None:
     queue, grave = broker.name("queue"), broker.name("grave")
     layout = with_dead_letters(queue, grave, x_max_length_bytes=10, x_overflow="reject-publish-dlx")
     async with broker.transport() as transport:

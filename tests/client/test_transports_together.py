@@ -1,4 +1,4 @@
-"""The suite for the seam, on every transport there is: publishes that count together."""
+"""All transports: messages that are published together, in one transaction."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ async def test_messages_published_together_are_there_in_order(broker: Brokers) -
 
 
 @in_event_loop
-async def test_an_exchange_that_is_not_there_undoes_them_all(broker: Brokers) -> None:
+async def test_a_missing_exchange_rolls_back_the_whole_transaction(broker: Brokers) -> None:
     queue, missing = broker.name("queue"), broker.name("missing")
     async with broker.transport() as transport:
         await transport.declare(with_queue(queue))
@@ -50,7 +50,7 @@ async def test_an_exchange_that_is_not_there_undoes_them_all(broker: Brokers) ->
 
 
 @in_event_loop
-async def test_one_that_has_no_encoding_undoes_them_all(broker: Brokers) -> None:
+async def test_a_message_without_an_encoding_rolls_back_the_whole_transaction(broker: Brokers) -> None:
     queue = broker.name("queue")
     async with broker.transport() as transport:
         await transport.declare(with_queue(queue))
@@ -73,7 +73,7 @@ async def test_unroutable_messages_come_back_and_the_others_are_there(broker: Br
             await transport.publish_together([*to(queue, b"1"), *lost, silent, *to(queue, b"5")])
         assert [each.body for each in failed.value.returned] == [b"2", b"3"]
         assert failed.value.outcome == "rejected"
-        # told once, and not again by the next
+        # reported once, and not again by the next
         await transport.publish_together(to(queue, b"6"))
         assert await bodies_in(transport, queue) == [b"1", b"5", b"6"]
 
@@ -140,7 +140,7 @@ async def test_a_caller_cancelled_at_any_step_leaves_no_channel(request: pytest.
                 await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait([task])
-            # by its confirm the broker has answered to all that was said before
+            # with its confirm the broker has answered all earlier requests
             await transport.publish(to(queue, b"between"))
         await transport.publish_together(to(queue, b"last"), DEADLINE_S)
         assert (await bodies_in(transport, queue))[-1] == b"last"
@@ -227,7 +227,7 @@ def queue_there(url: str, queue: str) -> str:
 @in_event_loop
 async def test_a_connection_that_ends_before_the_commit_is_made_up_for(proxy: FaultProxy, queue_there: str) -> None:
     async with await recovering.open(proxy.url) as transport:
-        # more than a network that carries nothing has room for, so the commit is not written
+        # more than the buffers of a stalled network hold, so the commit is not written
         proxy.stall("to_broker")
         large = to(queue_there, *(b"%d" % number * MEGABYTE for number in range(48)))
         under_way = asyncio.create_task(transport.publish_together(large, DEADLINE_S))
@@ -283,7 +283,7 @@ async def test_a_connection_that_ends_before_the_answer_leaves_it_unknown_and_se
         with pytest.raises(ConnectionLost) as failed:
             await under_way
         assert failed.value.outcome == "unknown"
-        # what had been resent would be in front of it
+        # resent messages would be in front of it
         await transport.publish_together(to(queue_there, b"3"), DEADLINE_S)
     async with await recovering.open(url) as transport:
         assert await bodies_in(transport, queue_there) == [b"1", b"2", b"3"]

@@ -32,7 +32,7 @@ pulled [b'3']
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with the package in it, built from a copy of the tree, and beside it what the package stands on."""
+    """A Python with the package, built from a copy of the tree, and with its dependencies."""
     folder = tmp_path_factory.mktemp("installed")
     tree = folder / "tree"
     shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
@@ -42,7 +42,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [site] = (folder / "venv/lib").glob("python*/site-packages")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     _done([*pip, "--no-compile", "--disable-pip-version-check", "--target", str(site), str(tree)])
-    # the last words of the path: nothing of this project's own is found there
+    # appended to the path, without this project's sources
     (site / "others.pth").write_text(sysconfig.get_paths()["purelib"])
     return folder / "venv/bin/python"
 
@@ -64,7 +64,7 @@ def test_a_program_is_typed_to_the_last_call(installed: Path, tmp_path: Path) ->
     )
 
 
-def test_it_runs_on_what_is_installed(installed: Path, tmp_path: Path) -> None:
+def test_the_program_runs_with_the_installed_package(installed: Path, tmp_path: Path) -> None:
     program = shutil.copy(PROGRAM, tmp_path / "shop.py")
     assert _done([str(installed), "-W", "error", str(program), str(tmp_path / "shop.db")]) == SAID
     found = _done([str(installed), "-c", "import warren.client; print(warren.client.__file__)"])

@@ -1,4 +1,4 @@
-"""Brokers that stop, die, fall silent or block: what a client is told, and that it can go on elsewhere."""
+"""Brokers that stop, crash, fall silent or block: the errors of a client, and that it can continue elsewhere."""
 
 import asyncio
 import signal
@@ -16,7 +16,7 @@ Start = Callable[..., NodeProcess]
 
 
 async def consequences(connection: Connection, ends: Callable[[], object]) -> tuple[ClientError, list[object]]:
-    """Why a connection ended, and what those learned who waited for a delivery, or wanted something afterwards."""
+    """The reason why a connection ended, and the errors of pending deliveries and of later calls."""
     channel = await connection.channel(confirms=True, window=1)
     await channel.declare_queue("q")
     consumer = await channel.consume("q")
@@ -140,7 +140,7 @@ async def test_a_blocked_publisher_waits_and_goes_on(start: Start) -> None:
         channel = await connection.channel(confirms=True)
         await channel.declare_queue("q")
         await want_free("900000GB")
-        # a broker that has noticed tells those who publish
+        # a broker with an alarm notifies publishers
         while connection.blocked_reason is None:
             await channel.send(b"x", routing_key="q")
             await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A dependency of handlers is away for a while: without any settings, no message is parked because of it."""
+"""A dependency of handlers is down for some time: with default settings, no message is parked because of it."""
 
 import logging
 import time

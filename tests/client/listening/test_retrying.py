@@ -99,11 +99,11 @@ async def test_a_few_failing_messages_do_not_stop_a_queue(world: World) -> None:
             raise OSError("it cannot be handled")
         good += 1
 
-    # longer than the test may take: those that wait in hand do so to its end
+    # longer than the test: held messages wait until its end
     retries = Retries(tries=3, delays_s=(300.0,), way="in_hand")
     async with Listener(transport, queue, handle, prefetch=10, retries=retries):
         await until(lambda: good == 180)
-    # some of them waited in hand, and the rest goes round until it is parked
+    # the listener held some of them; the others were moved until they were parked
     assert max(tries.values()) <= 3
     left = await everything(transport, [queue, f"{queue}.parked"], 20)
     assert sorted(left) == sorted(body for body in bodies if body != b"good")
@@ -127,7 +127,7 @@ async def test_a_message_in_a_short_queue_is_put_behind_once_and_keeps_its_other
             await fill(transport, queue, [b"good", b"good", b"bad %d" % number])
             await until(partial(tries.get, b"bad %d" % number))
         await until(lambda: tries[b"bad 3"] == 2)
-    # the third waits beyond half of the prefetch, since there was nothing to give way to
+    # the third is held although half of the prefetch is full, because no other message waits
     assert tries == {b"bad 0": 1, b"bad 1": 1, b"bad 2": 1, b"bad 3": 2}
     left = {message.body: message.headers.get("x-retries") for message in await taken(transport, queue, 4)}
     assert left == {b"bad 0": None, b"bad 1": None, b"bad 2": None, b"bad 3": 1}
@@ -151,7 +151,7 @@ def test_a_message_too_large_to_be_put_behind_is_retried_by_the_listener(
             if arrival.body.startswith(b"bad"):
                 raise OSError("it cannot be handled")
 
-        # it fills a frame, with no room for what would be added
+        # it fills a frame, without space for more headers
         large = Message(b"bad and large", Properties(headers={"x-large": "x" * 131_000}))
         retries = Retries(delays_s=(300.0,), way="in_hand")
         async with Listener(transport, queue, handle, prefetch=2, retries=retries):

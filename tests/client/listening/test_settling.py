@@ -1,4 +1,4 @@
-"""How messages are settled: by how their handler ends, by the handler itself, or not at all."""
+"""Acks of messages: by the result of their handler, by the handler itself, or not at all."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Stopping in good order."""
+"""A listener that stops finishes its handlers, and returns the other messages."""
 
 import asyncio
 import threading
@@ -127,7 +127,7 @@ async def test_a_handler_that_fails_at_the_deadline_does_not_wait_for_a_broker_t
 @pytest.mark.parametrize("kind", ["fails", "works on"])
 @in_event_loop
 async def test_requeued_messages_keep_the_order_of_their_key(rabbitmq: RabbitMQ, kind: str) -> None:
-    """A quorum queue hands out what came back in the order in which it did so."""
+    """A quorum queue delivers requeued messages in the order of their return."""
     world = World(rabbitmq.url)
     transport = await world.open()
     bodies = [b"k%d" % number for number in range(6)]
@@ -144,7 +144,7 @@ async def test_requeued_messages_keep_the_order_of_their_key(rabbitmq: RabbitMQ,
     await listener.start()
     await until(lambda: begun.is_set() and listener._dispatch.waiting == 3)
     with blocking.connect(rabbitmq.url) as connection, connection.channel(confirms=True) as channel:
-        # this loop stands still meanwhile, so these come when no more are asked for
+        # this event loop is blocked meanwhile, so these come after the listener has stopped
         for body in bodies[4:]:
             channel.publish(keyed(body), routing_key=queue)
     await listener.stop(deadline_s=0.5)

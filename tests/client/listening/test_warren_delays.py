@@ -1,4 +1,4 @@
-"""Messages that wait at a delayed exchange for their next try: the node dies, and the queue goes away meanwhile.
+"""Messages that wait at a delayed exchange for their next try, while the node is killed or the queue is deleted.
 
 Only Warren has such exchanges without a plugin.
 """

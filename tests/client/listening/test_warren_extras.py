@@ -1,4 +1,4 @@
-"""What only Warren has: delayed exchanges, publishers that are known by name, and streams with groups and filters."""
+"""Features of Warren alone: delayed exchanges, named publishers, and streams with groups and filters."""
 
 import asyncio
 import time

@@ -23,7 +23,7 @@ DEADLINE_S = 120.0
 
 @pytest.fixture(params=["warren", "rabbitmq"])
 def killed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[World, Callable[[], None]]]:
-    """A broker of the test's own, and what kills it and starts it again."""
+    """A broker of the test's own, and functions that kill and start it."""
     if request.param == "warren":
         node = NodeProcess(tmp_path / "node")
         yield World(url_of(node.amqp)), node.crash
@@ -77,7 +77,7 @@ async def test_every_message_is_handled_or_parked_whenever_the_broker_dies(
 
 
 async def all_parked(world: World, queue: str, expected: set[str]) -> Counter[str]:
-    """What is in the parking queue, when all that is expected is there."""
+    """The messages of the parking queue, when all expected ones are there."""
     transport = await world.open()
     found: Counter[str] = Counter()
     async with asyncio.timeout(DEADLINE_S):

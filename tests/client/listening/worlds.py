@@ -30,7 +30,7 @@ class World:
         return self.names[-1]
 
     def tidy(self) -> None:
-        """What bears one of the names, or is made of one, goes."""
+        """Delete everything with one of these names, or with a name made from one."""
         if not self.url:
             return
         endings = ["", ".parked", ".dead", *(f".retry.{step}" for step in range(1, 5))]
@@ -64,7 +64,7 @@ def keyed(body: bytes) -> Message:
 
 
 async def taken(transport: Transport, queue: str, count: int) -> list[Incoming]:
-    """As many messages of a queue, which may still be on their way there, and no more."""
+    """Wait for exactly so many messages of a queue."""
     found: list[Incoming] = []
     async with asyncio.timeout(DEADLINE_S):
         while len(found) < count:
