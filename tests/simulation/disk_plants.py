@@ -43,7 +43,7 @@ class SwappedBatches(Interceptor):
     def effects(self, effects: list[Effect]) -> list[Effect]:
         passed: list[Effect] = []
         if any(isinstance(effect, AppendRecords) and effect.batch_no == 1 for effect in effects):
-            # another life: what was held back died with the node
+            # the node was restarted: the held batch is lost with it
             self._held = None
         for effect in effects:
             if isinstance(effect, AppendRecords) and self._held is None and effect.offset and not effect.changes:

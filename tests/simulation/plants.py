@@ -1,7 +1,7 @@
 """Bugs to plant between a node and its world: each changes one thing, once.
 
-They work on what goes in and what comes out, so that the compiled core can be given them, too. A node's output is
-whole frames, and in a calm world so is its input.
+They change a node's input and output, so that they work with the compiled core, too. A node's output is whole frames,
+and so is its input in a calm world.
 
 Not here: bugs between a node and its disk (`disk_plants`), which rule must catch which (`test_planted_bugs`).
 """
@@ -28,7 +28,7 @@ Part = tuple[Method | None, bytes]
 """A method with its content frames, and all their bytes; or a frame that is no method."""
 
 RewriteParts = Callable[[list[Part]], list[Part] | None]
-"""What to say instead; None leaves it as it is."""
+"""The replacement; None leaves the method unchanged."""
 
 
 def parts_of(data: bytes) -> list[Part]:
@@ -53,7 +53,7 @@ class OutputPlant(Interceptor):
 
     def __init__(self, rewrite: RewriteParts, after: int = 3) -> None:
         self._rewrite = rewrite
-        # let the world get going first
+        # wait until the world has some traffic
         self._after = after
         self.planted = False
 
@@ -108,7 +108,7 @@ class NeverPaused(Interceptor):
 
 
 class Falling(Interceptor):
-    """The core breaks down."""
+    """The core raises an exception."""
 
     def events(self, events: list[Event]) -> list[Event]:
         raise ZeroDivisionError

@@ -3,6 +3,8 @@
 Not here: worlds drawn from a seed (`warren.sim.workload`).
 """
 
+from collections.abc import Callable
+
 from warren.broker.model.settings import BrokerSettings
 from warren.sim.clients import CONFIRM, PlannedSubscription, PublishTarget, SimulatedConsumer, SimulatedPublisher
 from warren.sim.history import QueueSpec
@@ -17,7 +19,7 @@ STEPS_MAX = 50_000
 
 
 class QuietPublisher(SimulatedPublisher):
-    """Publishes what it is told to, small and plain, and nothing else."""
+    """Publishes small, plain messages on the test's order, and nothing else."""
 
     def __init__(self, world: NodeWorld, name: str, topology: list[Method], mode: str) -> None:
         super().__init__(world, name, topology, mode, [])
@@ -28,7 +30,7 @@ class QuietPublisher(SimulatedPublisher):
 
 
 class QuietConsumer(SimulatedConsumer):
-    """Settles nothing by itself until it is `diligent`; then it acks everything."""
+    """Acks nothing until it is `diligent`; then it acks everything."""
 
     def __init__(self, world: NodeWorld, name: str, topology: list[Method], spec: QueueSpec, prefetch: int = 0) -> None:
         super().__init__(world, name, topology, [PlannedSubscription(spec)], prefetch)
@@ -81,8 +83,8 @@ class Scenario:
         for _ in range(count):
             publisher.publish(PublishTarget("", spec.name))
 
-    def until(self, met, steps_max: int = STEPS_MAX) -> None:
-        """Go on until a condition is met; fail if it never is, or a rule is broken."""
+    def until(self, met: Callable[[], bool], steps_max: int = STEPS_MAX) -> None:
+        """Run until a condition is met; fail if it never is, or a rule is broken."""
         assert self.world.run_until(met, steps_max), "it never came to pass"
         assert self.checkers.complaints == []
 
@@ -102,7 +104,7 @@ class Scenario:
         return all(client.done() for client in self.world.clients)
 
     def finish(self) -> None:
-        """Everyone acks what is left, and every rule is content."""
+        """All consumers ack the remaining messages; check that every rule holds."""
         for client in self.world.clients:
             client.calm()
             if isinstance(client, QuietConsumer):

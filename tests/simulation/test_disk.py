@@ -1,4 +1,4 @@
-"""The pretend disk carries out orders in steps, in order, and knows what it has lost."""
+"""The simulated disk carries out orders in steps, in order, and knows what a power loss has taken."""
 
 import heapq
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The slow router, by which the broker's is judged, follows the definitions of AMQP."""
+"""The naive router, the reference for the broker's own, follows the definitions of AMQP."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pretend files keep what was flushed, and nothing else for certain."""
+"""Simulated files keep flushed bytes, and may lose others."""
 
 from random import Random
 

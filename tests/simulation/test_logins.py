@@ -1,4 +1,4 @@
-"""Logins whose passwords take a while to look at, on nodes that die meanwhile."""
+"""Logins with slow password checks, on nodes that are killed meanwhile."""
 
 from tests.simulation.scenario import Scenario
 from warren.broker.access.passwords import SCRYPT

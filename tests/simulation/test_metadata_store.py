@@ -1,4 +1,4 @@
-"""The pretend store keeps to what the real one promises: whole transactions, news in order, keys that are held."""
+"""The simulated store keeps the promises of the real one: whole transactions, changes in order, leased keys."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ from warren.sim.cluster.metadata_store import LEASE_MS, SimulatedMetadataStore, 
 
 
 class Listener:
-    """A node that remembers what it is told, and what it knows by that."""
+    """A node that records the events of the store, and applies them."""
 
     def __init__(self, store: SimulatedMetadataStore) -> None:
         self.heard: list[Event] = []
@@ -180,7 +180,7 @@ def test_a_node_that_was_cut_off_for_too_long_takes_hold_again(clock: Clock, sto
     assert watcher.known == {"alive": b"1"}
 
 
-def test_a_key_held_by_a_node_that_started_again_is_held_by_its_later_run(
+def test_a_key_held_by_a_restarted_node_is_held_by_its_later_incarnation(
     clock: Clock, store: SimulatedMetadataStore
 ) -> None:
     earlier, later = Listener(store), Listener(store)

@@ -1,6 +1,6 @@
-"""Every rule catches the bug it is there for.
+"""Every rule catches a planted bug.
 
-A bug is planted between the node and its world, one rule alone looks on, and must object; without the bug it must not.
+A bug is planted between the node and its world. One rule alone is checked: it must break, and hold without the bug.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from warren.wire.methods import BasicAck, BasicDeliver, BasicNack, BasicReturn
 
 STEPS = 800
 DISK_STEPS = 2_000
-"""A node has to live, and die, for a while before its disk matters."""
+"""A node needs some kills and restarts before its disk matters."""
 
 SEEDS = 40
 
@@ -115,7 +115,7 @@ def _objects(seed: int, steps: int, expected: str, rule: type[Invariant] | None,
     ("taken_away", "rule"),
     [(10**9, invariants.NodeChecksItself), (-100, invariants.NoMemoryWithoutMessages)],
 )
-def test_wrong_books_of_the_memory_held_are_noticed(taken_away: int, rule: type[Invariant]) -> None:
+def test_wrong_counts_of_held_memory_are_noticed(taken_away: int, rule: type[Invariant]) -> None:
     spec = QueueSpec("work")
     scenario = Scenario(spec, rules=[rule()])
     publisher, consumer = scenario.publisher(), scenario.consumer(spec)
@@ -142,7 +142,7 @@ def test_a_confirm_ahead_of_the_flush_is_known_by_what_the_loss_of_power_takes()
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_returns_that_were_not_written_down_are_missed_by_the_next_life(written: bool) -> None:
+def test_requeues_that_were_not_written_are_missed_after_a_restart(written: bool) -> None:
     arguments: Table = {"x-delivery-limit": 1}
     spec = QueueSpec("work", arguments, durable=True, delivery_limit=1)
     interceptor = Interceptor() if written else OtherKind(RETURNED, WATERMARK)

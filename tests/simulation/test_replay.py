@@ -1,4 +1,4 @@
-"""`warren sim` prints what happened and says whether it was good."""
+"""`warren sim` prints a trace and a verdict."""
 
 import pytest
 

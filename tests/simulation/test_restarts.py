@@ -1,4 +1,4 @@
-"""Nodes that die and start again, each with one claim about what is left."""
+"""Nodes that are killed and started again, each with one claim about the remaining data."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def persistent_publisher(scenario: Scenario, mode: str = CONFIRM) -> QuietPublis
 
 
 def die_at_step(scenario: Scenario, step_no: int, die: Callable[[], None]) -> None:
-    """The node dies when its disk begins the step with this number, from here on."""
+    """Kill the node when its disk begins the step with this number, counted from now."""
     left = step_no
 
     def watch(_step: str) -> None:
@@ -181,7 +181,7 @@ def test_a_drained_queue_gives_its_space_back() -> None:
     publisher, consumer = persistent_publisher(scenario), scenario.consumer(spec)
     segments_max = 0
     for _ in range(20):
-        # one message of each segment stays: others are copied out of its way
+        # one message of each segment stays, so that segments are compacted
         scenario.publish(publisher, stuck, 1)
         scenario.publish(publisher, spec, 30)
         scenario.elapse(600)

@@ -1,4 +1,4 @@
-"""Small worlds, each with one thing that goes wrong and one claim about it."""
+"""Small worlds, each with one fault and one claim about it."""
 
 import pytest
 
@@ -167,7 +167,7 @@ def test_a_node_that_stood_still_goes_on_where_it_was() -> None:
     assert publisher.connections == 1
 
 
-def test_a_rejected_message_turns_up_where_its_queue_sends_the_dead() -> None:
+def test_a_rejected_message_is_dead_lettered() -> None:
     arguments = {"x-dead-letter-exchange": "dead", "x-delivery-limit": 0}
     spec = QueueSpec("work", dict(arguments), delivery_limit=0, dead_letter_exchange="dead")
     graves = QueueSpec("graves", surprising=True)

@@ -1,4 +1,4 @@
-"""A block of seeds: whole worlds, drawn by chance, with every fault there is, in which every rule must hold."""
+"""A block of seeds: every rule holds in random worlds with all kinds of faults."""
 
 from collections import Counter
 
@@ -55,11 +55,11 @@ CORNERS = (
     "node says queue.unbind-ok",
     "node says connection.blocked",
 )
-"""Where a simulation must have been to be worth its name."""
+"""Situations that the seeds must reach."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_every_rule_holds_in_a_world_drawn_by_chance(first: int) -> None:
+def test_every_rule_holds_in_a_random_world(first: int) -> None:
     outcomes = [run_node(seed, STEPS) for seed in range(first, first + BLOCK)]
     broken = [outcome.verdict() for outcome in outcomes if not outcome.good]
     assert broken == []
@@ -67,7 +67,7 @@ def test_every_rule_holds_in_a_world_drawn_by_chance(first: int) -> None:
     assert sum(outcome.confirmed for outcome in outcomes) > 500
 
 
-def test_chance_leads_into_every_corner() -> None:
+def test_random_worlds_reach_every_situation() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS, SEEDS + 60):
         seen.update(run_node(seed, STEPS).seen)

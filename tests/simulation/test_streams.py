@@ -1,4 +1,4 @@
-"""Worlds with streams, drawn by chance: after every death of the node an offset is one message, and none is lost."""
+"""Random worlds with streams: after every crash of the node an offset is one message, and none is lost."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def test_every_offset_is_one_message_after_any_faults(first: int) -> None:
     assert sum(outcome.seen["read"] for outcome in outcomes) > 1_000
 
 
-def test_chance_leads_into_every_corner() -> None:
+def test_random_worlds_reach_every_situation() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SEEDS, SEEDS + 25):
         seen.update(run_streams(seed, STEPS).seen)
@@ -47,7 +47,7 @@ def test_a_disk_that_reports_a_chunk_before_it_is_flushed_is_caught(monkeypatch:
     honest = SimulatedArchives._write
 
     def hasty(self: SimulatedArchives, order: WriteArchive) -> Iterator[tuple[str, int]]:
-        self._tell(ArchiveWritten(order.ticket))
+        self._emit(ArchiveWritten(order.ticket))
         yield from honest(self, order)
 
     monkeypatch.setattr(SimulatedArchives, "_write", hasty)

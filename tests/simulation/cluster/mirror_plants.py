@@ -1,6 +1,6 @@
 """Bugs to plant in the replicas of whole nodes, and in their proxies of mirrored queues.
 
-A bug is a change of the sources. It is noticed in random clusters, or by a scenario that must fail.
+A bug is a change of the sources. It is found by random clusters, or by a scenario that must fail.
 
     python -m tests.simulation.cluster.mirror_plants      the table of docs/reliability.md, as it should be
 
@@ -48,7 +48,7 @@ TAKEN_IN = "a member that was removed and added again starts empty"
 
 
 class Plant(NamedTuple):
-    """What must hold, a bug, how it is planted, and the scenario that notices it; none: clusters drawn by chance."""
+    """A rule, a bug that breaks it, its edits, and the scenario that finds it; without one, random clusters do."""
 
     promise: str
     bug: str
@@ -69,7 +69,7 @@ def hunt(plant: Plant, seeds: Iterable[int] = SEEDS) -> tuple[int, str]:
 
 
 def play(plant: Plant) -> None:
-    """Play the scenario that must notice it."""
+    """Run the scenario that must find it."""
     module, _dot, name = plant.scenario.partition(".")
     with freshly_loaded([plant.edit], CLUSTERS):
         getattr(importlib.import_module(f"tests.simulation.cluster.{module}"), name)(*plant.arguments)
@@ -144,13 +144,13 @@ PLANTS = (
             "        self.update()\n        return self.turn.now_ms < self.until_ms\n",
             "        self.update()\n        return self._predecessor is None\n",
         ),
-        "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
+        "test_mirrored_clients.test_two_masters_never_deliver_at_once",
     ),
     Plant(
         ONE_SERVES,
         "a new master delivers while its predecessor may still deliver",
         (SERVING, "            if self.turn.now_ms < over_ms and not", "            if over_ms < 0 and not"),
-        "test_mirrored_clients.test_two_masters_never_hand_out_at_once",
+        "test_mirrored_clients.test_two_masters_never_deliver_at_once",
     ),
     Plant(
         GONE,
@@ -170,7 +170,7 @@ PLANTS = (
         CAUGHT_UP,
         "a joining mirror keeps removed messages",
         (CATCHING_UP, "        if surplus:\n", "        if not self.node:\n"),
-        "test_mirrored_queues.test_one_that_returns_later_from_a_full_stop_drops_what_is_gone",
+        "test_mirrored_queues.test_a_member_that_returns_later_from_a_full_stop_drops_removed_messages",
     ),
     Plant(
         GONE,
@@ -188,38 +188,42 @@ PLANTS = (
     Plant(
         ANOTHER_RUN,
         "an old backup of a disk is taken for the latest state",
-        (DEFINITIONS, "self.data == data and asked >= self.run", "self.data == data"),
+        (DEFINITIONS, "self.data == data and asked >= self.incarnation", "self.data == data"),
         scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
     ),
     Plant(
         ANOTHER_RUN,
         "an old backup that was started often is taken for the latest state",
-        (DEFINITIONS, "self.data == data and asked >= self.run", "self.data == data and run > self.run"),
+        (
+            DEFINITIONS,
+            "self.data == data and asked >= self.incarnation",
+            "self.data == data and incarnation > self.incarnation",
+        ),
         scenario="test_lost_disks.test_an_old_state_of_a_disk_is_as_good_as_an_empty_one",
     ),
     Plant(
         ANOTHER_RUN,
         "incarnations are counted by the disk alone",
-        (DEFINITIONS, "max(run, self.run + 1)", "run"),
+        (DEFINITIONS, "max(incarnation, self.incarnation + 1)", "incarnation"),
         scenario="test_lost_disks.test_publishes_of_a_node_that_lost_its_disk_are_not_taken_for_earlier_ones",
     ),
     Plant(
         BOUNDED,
         "publishers are not blocked though a node reads nothing",
         (ADMISSION, "        return lane.paused or", "        return"),
-        "test_full_wires.test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost",
+        "test_slow_nodes.test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost",
     ),
     Plant(
         BOUNDED,
         "blocked publishers are never unblocked",
         (ADMISSION, "            self._turn.inputs.append(waiter)\n", "            pass\n"),
-        "test_full_wires.test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost",
+        "test_slow_nodes.test_bytes_that_wait_for_a_node_that_does_not_read_are_bounded_and_no_message_is_lost",
     ),
     Plant(
         DEAD_LETTERS,
         "a dead letter is removed when it is sent",
         (PASSAGES, "        if outcome >= AWAITED:\n", "        if outcome < 0:\n"),
-        "test_mirrored_dead_letters.test_it_is_not_lost_with_the_master_of_either_queue",
+        "test_mirrored_dead_letters.test_a_dead_letter_is_not_lost_with_the_master_of_either_queue",
     ),
     Plant(
         KNOWN,
@@ -245,13 +249,13 @@ PLANTS = (
             "        if asked[2].known_revision < self._left.get(node, 0):\n",
             "        if asked[2].known_revision < 0:\n",
         ),
-        "test_taken_in_again.test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that",
+        "test_readmitted_mirrors.test_a_readmitted_mirror_is_in_sync_only_after_a_new_backfill",
     ),
     Plant(
         TAKEN_IN,
         "it waits for a master that no longer knows it",
         (CLUSTERING, "                self.replica_sets.rejoin_masters()\n", "                pass\n"),
-        "test_taken_in_again.test_it_follows_anew_if_it_never_hears_what_came_in_between",
+        "test_readmitted_mirrors.test_a_mirror_that_missed_its_removal_and_readmission_joins_again",
     ),
 )
 

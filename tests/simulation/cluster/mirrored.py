@@ -1,4 +1,4 @@
-"""What scenarios about mirrored queues have in common.
+"""Shared steps of scenarios about mirrored queues.
 
 Not here: the cluster (`tests.simulation.cluster.scenario`).
 """
@@ -6,8 +6,8 @@ Not here: the cluster (`tests.simulation.cluster.scenario`).
 from tests.simulation.cluster.scenario import ClusterScenario, Guest, QuietPublisher
 from warren.broker.commands.requests import SetPolicy
 from warren.broker.model.events import CommandReceived
+from warren.broker.model.local_queue import LocalQueue
 from warren.broker.policies.policies import QUEUES, Policy
-from warren.broker.queues.queue import Queue
 from warren.broker.replication.local_replica import LocalReplica
 from warren.sim.cluster.invariants import local_replicas_of
 from warren.sim.cluster.nodes import SimulatedClusterNode
@@ -26,7 +26,7 @@ def declare(
     durable: bool = True,
     arguments: Table | None = None,
 ) -> None:
-    """A queue that is mirrored on all nodes, all of them in sync; its master is on this one."""
+    """Declare a queue that is mirrored to all nodes, and wait until all are in sync; its master is on this node."""
     declared = QueueDeclare(name, durable=durable, arguments={**ALL, **(arguments or {})})
     answer = scenario.ask(scenario.guest(node), declared)
     assert isinstance(answer, QueueDeclareOk)
@@ -42,7 +42,7 @@ def set_policy(scenario: ClusterScenario, definition: Table, pattern: str = ".*"
     assert all(node.broker.policies.for_queue("/", "work").definition == definition for node in scenario.nodes)
 
 
-def mastered(node: SimulatedClusterNode, name: str = "work") -> Queue | None:
+def mastered(node: SimulatedClusterNode, name: str = "work") -> LocalQueue | None:
     """The queue itself, if this node is its master."""
     return node.broker.vhosts["/"].own_queue(name) if node.up else None
 
@@ -51,29 +51,29 @@ def masters(scenario: ClusterScenario, name: str = "work") -> list[str]:
     return [node.name for node in scenario.nodes if mastered(node, name) is not None]
 
 
-def part_of(node: SimulatedClusterNode, name: str = "work") -> LocalReplica | None:
-    """This node's part in the ring of a queue."""
+def replica_of(node: SimulatedClusterNode, name: str = "work") -> LocalReplica | None:
+    """This node's replica of a queue."""
     return next((replica for replica in local_replicas_of(node) if replica.definition.name == name), None)
 
 
 def in_sync(node: SimulatedClusterNode, name: str = "work") -> list[str]:
-    """Who is in sync, as a member knows it."""
-    replica = part_of(node, name)
+    """The in-sync members, as a member knows them."""
+    replica = replica_of(node, name)
     return [] if replica is None else sorted(replica.replica_set.synced_names())
 
 
 def epoch_at(node: SimulatedClusterNode, name: str = "work") -> int:
-    replica = part_of(node, name)
+    replica = replica_of(node, name)
     return 0 if replica is None else replica.replica_set.epoch
 
 
 def served(scenario: ClusterScenario, nodes: list[SimulatedClusterNode]) -> bool:
-    """Whether one of these nodes is the master, and lets the queue be used."""
+    """True if one of these nodes is the master, and serves the queue."""
     return any(mastered(node) is not None for node in nodes)
 
 
 def published(scenario: ClusterScenario, publisher: QuietPublisher, count: int, name: str = "work") -> list[int]:
-    """Publish, and wait until all of it is confirmed."""
+    """Publish, and wait for all confirms."""
     numbers = scenario.publish(publisher, name, count)
     scenario.until(publisher.done)
     assert scenario.confirmed(numbers) == numbers
@@ -81,7 +81,7 @@ def published(scenario: ClusterScenario, publisher: QuietPublisher, count: int, 
 
 
 def taken(scenario: ClusterScenario, guest: Guest, name: str = "work") -> list[tuple[int, bool]]:
-    """Everything that is in the queue, in order: the numbers of messages, and whether they are marked."""
+    """All messages of the queue, in order: their numbers, and whether they are redelivered."""
     found: list[tuple[int, bool]] = []
     while True:
         answer = scenario.ask(guest, BasicGet(name, no_ack=True))

@@ -1,6 +1,6 @@
 """Bugs to plant between a node of a cluster and its world.
 
-Not here: bugs in what is said to clients (`tests.simulation.plants`), which rule must catch which
+Not here: bugs in a node's output to clients (`tests.simulation.plants`), which rule must catch which
 (`test_planted_cluster_bugs`).
 """
 

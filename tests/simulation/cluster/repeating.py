@@ -1,4 +1,4 @@
-"""Publishers that repeat themselves at the queue `work`, and what nodes know of their ids.
+"""Publishers that repeat messages to the queue `work`, and the ids that nodes know of them.
 
 Not here: the cluster (`tests.simulation.cluster.scenario`).
 """
@@ -6,7 +6,7 @@ Not here: the cluster (`tests.simulation.cluster.scenario`).
 import gc
 import random
 
-from tests.simulation.cluster.mirrored import FOREVER_MS, masters, part_of
+from tests.simulation.cluster.mirrored import FOREVER_MS, masters, replica_of
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
 from warren.broker.model.message import Envelope, Message
 from warren.broker.replication.master_replica import MasterReplica, NodeIntake
@@ -73,7 +73,7 @@ def lose(scenario: ClusterScenario, node: SimulatedClusterNode, down_ms: int = F
 
 
 def remember(node: SimulatedClusterNode, name: str, offset: int) -> None:
-    replica = part_of(node)
+    replica = replica_of(node)
     assert replica is not None
     assert replica.master_replica is not None
     replica.master_replica.log().store_offset(name, offset)
@@ -82,13 +82,13 @@ def remember(node: SimulatedClusterNode, name: str, offset: int) -> None:
 
 
 def knows(node: SimulatedClusterNode, one: bytes) -> bool:
-    replica = part_of(node)
+    replica = replica_of(node)
     assert replica is not None
     return replica._queue_index.seen.has((b"p", one))
 
 
 def remembered(node: SimulatedClusterNode) -> dict[str, int]:
-    replica = part_of(node)
+    replica = replica_of(node)
     assert replica is not None
     return replica._queue_index.stored_offsets()
 
@@ -114,7 +114,7 @@ class Repeating:
         send(self._guest, self._sent)
 
     def hear(self) -> None:
-        """What was confirmed is certain."""
+        """Check that every confirmed message is there."""
         if self._guest is not None:
             for heard in self._guest.answers:
                 if isinstance(heard.method, BasicAck):
@@ -125,7 +125,7 @@ class Repeating:
 
 
 def harm(scenario: ClusterScenario, chance: random.Random) -> None:
-    """Something happens to a node, and passes."""
+    """A random fault of a node, which ends by itself."""
     node = chance.choice(scenario.nodes)
     what = chance.choice(["power", "kill", "cut", "freeze"])
     for_ms = chance.choice([200, 2_000, 6_000])

@@ -28,7 +28,7 @@ Seated = TypeVar("Seated", bound=ClusterClient)
 
 
 class Guest(ClusterClient):
-    """Says what it is told to on one node, and remembers every answer."""
+    """A client of one node that sends what the test says, and records every answer."""
 
     excuses = ("",)
 
@@ -42,12 +42,12 @@ class Guest(ClusterClient):
     def _connect(self) -> None:
         self.connect_to(self.node)
 
-    def _hear(self, heard: ReceivedMethod) -> None:
+    def _handle_method(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, ChannelClose):
             self.faults.append(heard.method.reply_text)
-        super()._hear(heard)
+        super()._handle_method(heard)
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         if not isinstance(heard.method, ChannelOpenOk):
             self.answers.append(heard)
 
@@ -124,7 +124,7 @@ class ClusterScenario:
         return self._seat(QuietConsumer(self.world, self._name("consumer"), node, queue))
 
     def ask(self, guest: Guest, method: Method) -> Method:
-        """Say it, and wait for the answer."""
+        """Send a method, and wait for its answer."""
         guest.ask(method)
         self.until(lambda: guest.answer() is not None)
         answer = guest.answer()
@@ -149,7 +149,7 @@ class ClusterScenario:
     # -- nodes
 
     def queue_on(self, node: SimulatedClusterNode, queue: str) -> Queue | None:
-        """The queue itself, if it lives there."""
+        """The queue itself, if this node is its home."""
         found = node.broker.vhosts["/"].topology.queues.get(queue)
         return found if isinstance(found, Queue) else None
 
@@ -186,7 +186,7 @@ class ClusterScenario:
     # -- time
 
     def until(self, met: Callable[[], bool]) -> None:
-        """Go on until a condition is met; fail if it never is, or a rule is broken."""
+        """Run until a condition is met; fail if it never is, or a rule is broken."""
         assert self.world.run_until(met, STEPS_MAX) or self.checkers.complaints, "it never came to pass"
         assert self.checkers.complaints == [], self.checkers.complaints
 
@@ -195,7 +195,7 @@ class ClusterScenario:
         self.until(lambda: self.world.now_ms >= end_ms)
 
     def finish(self) -> None:
-        """Everything comes to rest, and every rule is content."""
+        """Run until nothing happens any more, and check that every rule holds."""
         self.until(lambda: not self.world.rules.unsettled())
         self.world.rules.ended()
         assert self.checkers.complaints == [], self.checkers.complaints

@@ -1,4 +1,4 @@
-"""What scenarios about mirrored streams have in common: who publishes and who reads, and what all of them remember.
+"""Shared parts of scenarios about mirrored streams: writers, readers, and a record of what they saw.
 
 Not here: the cluster (`tests.simulation.cluster.scenario`).
 """
@@ -49,7 +49,7 @@ class Book:
 
 
 class StreamWriter(Guest):
-    """Publishes with confirms, on one node; a body says who published it, and as which."""
+    """Publishes with confirms, on one node; a body has its writer and its number."""
 
     def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode, book: Book, queue: str) -> None:
         super().__init__(world, name, node)
@@ -78,7 +78,7 @@ class StreamWriter(Guest):
     def done(self) -> bool:
         return not self._unconfirmed
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         method = heard.method
         if isinstance(method, BasicAck | BasicNack):
             first = min(self._unconfirmed) if method.multiple else method.delivery_tag
@@ -91,7 +91,7 @@ class StreamWriter(Guest):
 
 
 class StreamReader(Guest):
-    """Reads on one node, from where it was told to, and acks all that it gets."""
+    """Reads on one node, from a given offset, and acks every delivery."""
 
     def __init__(
         self, world: ClusterWorld, name: str, node: SimulatedClusterNode, book: Book, queue: str, arguments: Table
@@ -105,14 +105,14 @@ class StreamReader(Guest):
         self.cancelled = False
 
     def channel_opened(self) -> None:
-        """One that was cut off goes on where it was."""
+        """A reader that was cut off continues where it was."""
         arguments = dict(self.arguments)
         if self.offsets:
             arguments["x-stream-offset"] = self.offsets[-1] + 1
         self.send(CHANNEL, BasicQos(prefetch_count=10))
         self.send(CHANNEL, BasicConsume(self.queue, self.name, arguments=arguments))
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
             offset = headers["x-stream-offset"]
@@ -143,7 +143,7 @@ class Streams:
         assert isinstance(answer, QueueDeclareOk)
 
     def mirror(self, node: SimulatedClusterNode, arguments: Table | None = None) -> None:
-        """On all nodes, all of them in sync; its master is on this one."""
+        """Declare it on all nodes, and wait until all are in sync; its master is on this node."""
         self.declare(node, {"x-ha-mode": "all", **(arguments or {})})
         all_names = sorted(one.name for one in self.scenario.nodes)
         self.scenario.until(lambda: in_sync(node, self.queue) == all_names)
@@ -162,13 +162,13 @@ class Streams:
         return reader
 
     def write(self, writer: StreamWriter, count: int, size: int = 10) -> None:
-        """And wait until all of it is confirmed."""
+        """Publish, and wait for all confirms."""
         writer.write(count, size)
         self.scenario.until(writer.done)
         assert writer.refused == 0
 
     def has_read(self, reader: StreamReader, offsets: range) -> None:
-        """Wait until it has read that, and see that it is just that."""
+        """Wait until the reader has read these offsets, and check that it has read no others."""
         self.scenario.until(lambda: len(reader.offsets) >= len(offsets))
         assert reader.offsets == list(offsets)
 
@@ -183,13 +183,13 @@ class Streams:
 
 
 class ChunkReader(StreamReader):
-    """Reads chunks, and goes by what they say of themselves."""
+    """Reads chunks, and continues by their headers."""
 
     def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode, queue: str) -> None:
         super().__init__(world, name, node, Book(), queue, {"x-stream-offset": "first", "x-stream-chunks": True})
         self.end = 0
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             chunk = Chunk(heard.body)
             first, count = int(chunk.head.first_offset()), int(chunk.head.count)

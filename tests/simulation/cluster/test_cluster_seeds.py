@@ -1,4 +1,4 @@
-"""A block of seeds: whole clusters, drawn by chance, with every fault there is, in which every rule must hold."""
+"""A block of seeds: every rule holds in random clusters with all kinds of faults."""
 
 from collections import Counter
 
@@ -44,11 +44,11 @@ CORNERS = (
     "node says tx.commit-ok",
     "node says tx.rollback-ok",
 )
-"""Where a simulation must have been to be worth its name."""
+"""Situations that the seeds must reach."""
 
 
 @pytest.mark.parametrize(("nodes", "first"), BLOCKS)
-def test_every_rule_holds_in_a_cluster_drawn_by_chance(nodes: int, first: int) -> None:
+def test_every_rule_holds_in_a_random_cluster(nodes: int, first: int) -> None:
     outcomes = [run_cluster(seed, STEPS, nodes) for seed in range(first, first + BLOCK)]
     broken = [outcome.verdict() for outcome in outcomes if not outcome.good]
     assert broken == []
@@ -56,7 +56,7 @@ def test_every_rule_holds_in_a_cluster_drawn_by_chance(nodes: int, first: int) -
     assert sum(outcome.confirmed for outcome in outcomes) > 400
 
 
-def test_chance_leads_into_every_corner_of_a_cluster() -> None:
+def test_random_clusters_reach_every_situation() -> None:
     seen: Counter[str] = Counter()
     for seed in range(10, 32):
         seen.update(run_cluster(seed, STEPS, 3).seen)

@@ -1,4 +1,4 @@
-"""A group of a mirrored stream whose master is cut off from all but its own clients."""
+"""A group of a mirrored stream; the master is cut off from all but its own clients."""
 
 from tests.simulation.cluster.mirrored import masters
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario, Guest
@@ -14,7 +14,7 @@ GROUP: Table = {"x-stream-group": "g", "x-stream-offset": "first"}
 
 
 class Worker(Guest):
-    """A member that takes one message at a time, now and then, and remembers when."""
+    """A member that takes one message at a time, at intervals, and records when."""
 
     def __init__(self, world: ClusterWorld, name: str, node: SimulatedClusterNode) -> None:
         super().__init__(world, name, node)
@@ -26,7 +26,7 @@ class Worker(Guest):
         self.send(CHANNEL, BasicQos(prefetch_count=1))
         self.send(CHANNEL, BasicConsume("log", self.name, arguments={**GROUP, "x-stream-member": self.name}))
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             offset = (decode_properties(heard.header, 0, len(heard.header)).headers or {})["x-stream-offset"]
             assert isinstance(offset, int)
@@ -49,7 +49,7 @@ def test_a_master_that_is_cut_off_serves_no_group_beside_the_one_that_takes_its_
     there = Worker(scenario.world, "b", two)
     scenario.until(lambda: len(here.taken) > 10)
     assert not there.taken
-    # the others see their links end, which the master does not hear of
+    # the other nodes see their links end, the master does not
     scenario.isolate(one)
     one.cut_off_from_store(True)
     for node in (two, three):

@@ -1,4 +1,4 @@
-"""A member of a ring that finds, while it runs, that something it holds of a stream cannot be read."""
+"""A running member finds that a chunk of its stream cannot be read."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def spoil_a_chunk(node: SimulatedClusterNode) -> None:
     file.flush()
 
 
-def test_a_master_goes_on_and_ends_those_who_want_what_it_cannot_read() -> None:
+def test_a_master_with_a_damaged_chunk_goes_on_and_cancels_its_readers() -> None:
     scenario = ClusterScenario()
     one, _two, _three = scenario.nodes
     streams = filled(scenario)

@@ -1,4 +1,4 @@
-"""What nodes agree upon, and what one of them does that is cut off from where they agree."""
+"""Definitions that nodes share through the store, and a node that is cut off from the store."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_two_nodes_that_reach_the_store_and_not_each_other_do_not_confirm_what_t
     scenario.ask(guest, QueueDeclare("first"))
     asked_ms = scenario.world.now_ms
     scenario.ask(guest, QueueDeclare("second"))
-    # the transaction does not wait for three, which may hear of it later
+    # the transaction does not wait for three, which may learn of it later
     assert scenario.world.now_ms - asked_ms < 100
     numbers = scenario.publish(publisher, "unknown", 2)
     scenario.until(publisher.done)
@@ -154,7 +154,7 @@ def test_a_node_that_may_be_behind_confirms_nothing_that_it_cannot_route(road: s
     scenario.until(lambda: known.state == CONFIRMED)
     three.cut_off_from_store(False)
     scenario.until(lambda: not scenario.is_stale(three))
-    # with nothing to hold against it, that it had nowhere to go is confirmed like everything else
+    # when the node is up to date, an unroutable publish is confirmed as usual
     unroutable = publisher.publish(ClusterPublishTarget(road, "work", ()), False)
     scenario.until(lambda: unroutable.state == CONFIRMED)
 

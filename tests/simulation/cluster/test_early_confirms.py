@@ -1,4 +1,4 @@
-"""With `ha-confirm` = `master` a publish is confirmed by the master alone, and is lost only if its own node is, too."""
+"""With `ha-confirm` = `master` the master alone confirms; losing it and the publisher's node at once loses messages."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.simulation.cluster.mirrored import (
     mastered,
     masters,
     numbers_in,
-    part_of,
     published,
+    replica_of,
     set_policy,
 )
 from tests.simulation.cluster.scenario import ClusterScenario
@@ -50,7 +50,7 @@ def test_the_master_alone_confirms_and_does_not_deliver_messages_it_alone_has(sc
 def test_messages_that_only_the_lost_master_had_are_sent_to_the_next(scenario: ClusterScenario) -> None:
     one, two, three = scenario.nodes
     set_policy(scenario, {**EARLY, "ha-mode": "nodes", "ha-params": ["one", "two"]})
-    scenario.until(lambda: in_sync(one) == ["one", "two"] and part_of(three) is None)
+    scenario.until(lambda: in_sync(one) == ["one", "two"] and replica_of(three) is None)
     publisher = scenario.publisher(three)
     numbers = published(scenario, publisher, 5)
     wire = scenario.world.peer_links.between("one", "two")
@@ -65,7 +65,7 @@ def test_messages_that_only_the_lost_master_had_are_sent_to_the_next(scenario: C
     assert numbers_in(scenario, three) == numbers
 
 
-def test_without_the_policy_a_confirm_waits_for_everybody(scenario: ClusterScenario) -> None:
+def test_without_the_policy_a_confirm_waits_for_all_in_sync_replicas(scenario: ClusterScenario) -> None:
     set_policy(scenario, AUTOMATIC)
     _one, two, three = scenario.nodes
     publisher = scenario.publisher(three)

@@ -1,4 +1,4 @@
-"""Queues whose homes are lost and come back, and what their clients notice of it."""
+"""Queues with homes that are lost and come back, and the effect on their clients."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_a_firewall_that_refuses_connections_costs_no_queue_of_a_node_that_lives
     assert isinstance(scenario.ask(scenario.guest(one), BasicGet("passing")), BasicGetEmpty)
 
 
-def test_transient_queues_of_an_earlier_run_are_gone_when_their_home_is_back_at_once() -> None:
+def test_transient_queues_of_an_earlier_incarnation_are_gone_when_their_home_is_back() -> None:
     scenario = ClusterScenario()
     _one, two, _three = scenario.nodes
     scenario.ask(scenario.guest(two), QueueDeclare("passing"))
@@ -106,7 +106,7 @@ def test_publishers_are_answered_and_consumers_go_on_after_a_cut(ways: tuple[int
     numbers = scenario.publish(publisher, "work", 20)
     scenario.elapse(outage_ms)
     if outage_ms > 4_000:
-        # a client that waits for a node that is not heard of is refused
+        # a client that waits for a silent node is refused
         assert publisher.done()
     wire.mend()
     scenario.until(lambda: scenario.world.whole() and publisher.done() and consumer.done())

@@ -1,8 +1,17 @@
-"""Acks of what a lost master delivered: they count, unless that was delivered again."""
+"""Acks of deliveries by a lost master: they count, unless the message was delivered again."""
 
 import pytest
 
-from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, masters, part_of, published, served, taken
+from tests.simulation.cluster.mirrored import (
+    FOREVER_MS,
+    declare,
+    in_sync,
+    masters,
+    published,
+    replica_of,
+    served,
+    taken,
+)
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.test_mirrored_clients import consuming, deliveries
 from warren.broker.replication.mirror import ALONE
@@ -23,7 +32,7 @@ def test_a_message_got_from_a_lost_master_and_acked_does_not_come_again(early: b
         assert isinstance(answer, BasicGetOk)
     one.lose_power(FOREVER_MS)
     if early:
-        mirror = part_of(three)
+        mirror = replica_of(three)
         assert mirror is not None
         scenario.until(lambda: mirror.mirror.state == ALONE)
         assert not served(scenario, scenario.nodes[1:])
@@ -47,7 +56,7 @@ def test_a_message_acked_after_the_master_was_lost_does_not_come_again() -> None
     scenario.until(lambda: len(deliveries(taker)) == 3)
     one.lose_power(FOREVER_MS)
     scenario.until(lambda: served(scenario, scenario.nodes[1:]))
-    # the next master delivers them again, and they wait here, for the client has as much as it may have
+    # the next master delivers them again; they wait at the proxy, because the client's prefetch is used up
     scenario.elapse(4_000)
     assert len(deliveries(taker)) == 3
     taker.send(1, BasicAck(3, multiple=True))
@@ -82,19 +91,19 @@ def test_acks_count_when_a_master_comes_back_over_the_same_link() -> None:
     numbers = published(scenario, scenario.publisher(three), 3)
     taker = scenario.guest(three)
     assert isinstance(scenario.ask(taker, BasicGet("work")), BasicGetOk)
-    for heir in (two, one):
-        hand_over(scenario, heir)
+    for successor in (two, one):
+        hand_over(scenario, successor)
     taker.send(1, BasicAck(1))
     scenario.elapse(20)
     assert [number for number, _marked in taken(scenario, scenario.guest(two))] == numbers[1:]
 
 
-def hand_over(scenario: ClusterScenario, heir: SimulatedClusterNode) -> None:
-    """Let another node be master, when it is in sync."""
+def hand_over(scenario: ClusterScenario, successor: SimulatedClusterNode) -> None:
+    """Make another node the master, when it is in sync."""
     all_names = ["one", "three", "two"]
     scenario.until(lambda: all(in_sync(node) == all_names for node in scenario.nodes))
     for node in scenario.nodes:
-        replica = part_of(node)
+        replica = replica_of(node)
         if replica is not None and replica.master_replica is not None:
-            replica.master_replica.master.want_master(heir.name)
-    scenario.until(lambda: masters(scenario) == [heir.name])
+            replica.master_replica.master.want_master(successor.name)
+    scenario.until(lambda: masters(scenario) == [successor.name])

@@ -1,4 +1,4 @@
-"""How clusters come about, and how nodes leave them for a while."""
+"""How clusters are founded, and how nodes leave and return."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_founding_a_cluster_while_clients_work_loses_nothing(mode: str) -> None:
     publisher = scenario.publisher(one, mode)
     numbers = publish_on(scenario, [publisher], 5)
     one.found()
-    # what is asked for meanwhile waits, and comes about
+    # requests made meanwhile wait, and are carried out
     guest.ask(QueueDeclare("late", durable=True))
     numbers += publish_on(scenario, [publisher], 5)
     scenario.until(lambda: one.is_member and guest.answer() is not None)
@@ -143,7 +143,7 @@ def test_a_node_that_pauses_serves_no_client_and_loses_no_durable_message() -> N
     scenario.finish()
 
 
-def test_a_node_that_closes_its_books_takes_and_lends_nothing_over_links() -> None:
+def test_a_stopping_node_closes_its_links_before_its_last_batch_is_flushed() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     scenario.ask(scenario.guest(two), QueueDeclare("work", durable=True))

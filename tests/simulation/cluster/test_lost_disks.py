@@ -1,6 +1,6 @@
-"""A node that comes back with another disk than the one it was trusted with, and what mirrored queues make of that."""
+"""A node that comes back with an empty or an old disk, and its mirrored queues."""
 
-from tests.simulation.cluster.mirrored import declare, in_sync, numbers_in, part_of, published, served
+from tests.simulation.cluster.mirrored import declare, in_sync, numbers_in, published, replica_of, served
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.metadata.cluster_definitions import incarnation_key
 from warren.broker.model.effects import ProposeTransaction
@@ -14,7 +14,7 @@ STARTED_IN_VAIN = 3
 
 
 def _held_by_two() -> tuple[ClusterScenario, list[SimulatedClusterNode], list[int]]:
-    """A queue on two of three nodes, and what is confirmed of it."""
+    """A queue on two of three nodes, and its confirmed messages."""
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     arguments: Table = {"x-ha-mode": "nodes", "x-ha-params": ["one", "two"]}
@@ -49,15 +49,15 @@ def test_an_old_state_of_a_disk_is_as_good_as_an_empty_one() -> None:
     assert numbers_in(scenario, one) == confirmed
 
 
-def test_a_mirror_whose_disk_was_lost_is_not_counted_as_the_run_that_was_in_sync() -> None:
+def test_a_mirror_with_a_lost_disk_does_not_count_as_the_incarnation_that_was_in_sync() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
     confirmed = published(scenario, scenario.publisher(three), 10)
-    run = part_of(one).replica_set.synced_incarnation("two")  # type: ignore[union-attr]
+    run = replica_of(one).replica_set.synced_incarnation("two")  # type: ignore[union-attr]
     two.lose_disk(AWHILE_MS)
     scenario.until(lambda: two.up and in_sync(one) == ["one", "three", "two"])
-    assert part_of(one).replica_set.synced_incarnation("two") > run  # type: ignore[union-attr]
+    assert replica_of(one).replica_set.synced_incarnation("two") > run  # type: ignore[union-attr]
     one.lose_power(LONG_MS)
     three.lose_power(LONG_MS)
     assert numbers_in(scenario, two) == confirmed
@@ -84,7 +84,7 @@ def test_with_every_disk_that_had_it_lost_the_policy_decides() -> None:
     assert not served(scenario, [one, two]), "no node has the confirmed messages, and no operator has given them up"
 
 
-def test_a_disk_that_was_lost_before_runs_were_counted_is_not_trusted_either() -> None:
+def test_a_disk_lost_before_incarnations_were_counted_is_not_trusted_either() -> None:
     scenario, (one, two, _three), confirmed = _held_by_two()
     one.lose_power(LONG_MS)
     two.lose_disk(AWHILE_MS)

@@ -1,8 +1,8 @@
-"""A member of a ring whose files of a stream are deleted while it is down."""
+"""A member loses its files of a stream while it is down."""
 
 import pytest
 
-from tests.simulation.cluster.mirrored import in_sync, masters, part_of
+from tests.simulation.cluster.mirrored import in_sync, masters, replica_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import Streams
 from warren.broker.replication.stream_contents import StreamContents
@@ -16,7 +16,7 @@ ALL_NODES = ["one", "three", "two"]
 
 
 def copy_of(node: SimulatedClusterNode) -> StreamContents:
-    replica = part_of(node, "log")
+    replica = replica_of(node, "log")
     assert replica is not None
     assert isinstance(replica.contents, StreamContents)
     return replica.contents
@@ -50,14 +50,14 @@ def spoil_first_file(node: SimulatedClusterNode) -> None:
 
 
 def told(node: SimulatedClusterNode, event: str) -> list[str]:
-    """The reasons that were given for this in the story of its ring."""
-    replica = part_of(node, "log")
+    """The reasons of this event in the replica history."""
+    replica = replica_of(node, "log")
     assert replica is not None
     return [str(one.facts["reason"]) for one in replica.history.events if one.name == event]
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_one_of_several_that_lost_its_files_gets_them_from_the_master(kept: int) -> None:
+def test_a_member_that_lost_its_files_gets_them_from_the_master(kept: int) -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = filled(scenario)
@@ -74,7 +74,7 @@ def test_one_of_several_that_lost_its_files_gets_them_from_the_master(kept: int)
 
 
 @pytest.mark.parametrize("losing", [0, 1])
-def test_after_all_were_down_one_that_lost_its_files_is_not_made_master(losing: int) -> None:
+def test_after_a_full_stop_a_member_that_lost_its_files_is_not_promoted(losing: int) -> None:
     scenario = ClusterScenario()
     streams = filled(scenario)
     for node in scenario.nodes:
@@ -88,7 +88,7 @@ def test_after_all_were_down_one_that_lost_its_files_is_not_made_master(losing: 
     streams.book.check_whole()
 
 
-def test_the_only_one_that_had_everything_says_what_it_lost_and_waits() -> None:
+def test_the_only_complete_member_reports_its_lost_files_and_waits() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     filled(scenario)
@@ -98,14 +98,14 @@ def test_the_only_one_that_had_everything_says_what_it_lost_and_waits() -> None:
     end = int(copy_of(one).catalog.end())
     one.kill(1_000)
     lose_files(one)
-    scenario.until(lambda: one.up and part_of(one, "log") is not None)
+    scenario.until(lambda: one.up and replica_of(one, "log") is not None)
     scenario.elapse(10_000)
     reason = f"the files of the stream are missing, and had everything up to offset {end - 1}"
     assert told(one, "mirror.damaged") == [reason]
     assert masters(scenario, "log") == []
 
 
-def test_one_whose_files_cannot_be_read_begins_with_nothing_when_another_is_master() -> None:
+def test_a_member_with_unreadable_files_starts_empty_when_another_is_master() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = filled(scenario)
@@ -120,7 +120,7 @@ def test_one_whose_files_cannot_be_read_begins_with_nothing_when_another_is_mast
     streams.book.check_whole()
 
 
-def test_a_master_that_wrote_its_files_itself_knows_when_they_are_lost() -> None:
+def test_a_master_notices_the_loss_of_files_that_it_wrote() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = filled(scenario)

@@ -1,8 +1,8 @@
-"""Clients of mirrored queues when the master is lost: consumers elsewhere go on, and what they held comes again."""
+"""Clients of mirrored queues when the master is lost: consumers on other nodes go on; unacked messages come again."""
 
 import pytest
 
-from tests.simulation.cluster.mirrored import FOREVER_MS, declare, mastered, part_of, published, served
+from tests.simulation.cluster.mirrored import FOREVER_MS, declare, mastered, published, replica_of, served
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
 from warren.wire.field_tables import Table
 from warren.wire.methods import (
@@ -35,7 +35,7 @@ def consuming(scenario: ClusterScenario, guest: Guest, prefetch: int = 0, argume
 
 
 def deliveries(guest: Guest) -> list[tuple[int, bool]]:
-    """What it was given, in order: the number of each message, and whether it was marked."""
+    """Its deliveries, in order: the number of each message, and whether it was redelivered."""
     return [
         (int(heard.body[:10]), heard.method.redelivered)
         for heard in guest.answers
@@ -85,7 +85,7 @@ def test_only_unacked_messages_come_back_and_are_marked() -> None:
     assert deliveries(taker) == [(number, False) for number in numbers[:2]]
     taker.answers.clear()
     one.lose_power(FOREVER_MS)
-    # it has its two still, so it gets others when it has settled them
+    # it still has two unacked messages, so it gets others when it has acked them
     scenario.until(lambda: served(scenario, scenario.nodes[1:]))
     scenario.elapse(4_000)
     assert deliveries(taker) == []
@@ -103,7 +103,7 @@ def test_only_unacked_messages_come_back_and_are_marked() -> None:
 
 
 @pytest.mark.parametrize("question", [QueueDeclare("work", passive=True), BasicGet("work"), QueuePurge("work")])
-def test_a_question_asked_when_the_master_was_lost_is_answered_by_the_next(question: QueueDeclare) -> None:
+def test_a_request_pending_when_the_master_was_lost_is_answered_by_the_next(question: QueueDeclare) -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one)
@@ -128,7 +128,7 @@ def test_a_queue_without_a_master_refuses_after_a_while_and_accepts_again_later(
     assert scenario.confirmed(refused) == []
     scenario.isolate(two, False)
     two.cut_off_from_store(False)
-    scenario.until(lambda: scenario.world.whole() and part_of(two) is not None)
+    scenario.until(lambda: scenario.world.whole() and replica_of(two) is not None)
     scenario.elapse(3_000)
     published(scenario, publisher, 3)
     scenario.consumer(three, "work")
@@ -140,7 +140,7 @@ def test_a_master_that_was_deposed_delivers_nothing_more() -> None:
     one, two, three = scenario.nodes
     declare(scenario, one)
     numbers = published(scenario, scenario.publisher(three), 4)
-    # it hears of nothing, and goes on by itself
+    # it receives nothing, and goes on by itself
     scenario.isolate(one)
     one.cut_off_from_store(True)
     scenario.until(lambda: mastered(two) is not None or mastered(three) is not None)
@@ -178,16 +178,16 @@ def test_a_publisher_on_a_deposed_master_gets_no_confirms() -> None:
     assert isinstance(found, BasicGetOk | BasicGetEmpty)
 
 
-def test_two_masters_never_hand_out_at_once() -> None:
+def test_two_masters_never_deliver_at_once() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
     published(scenario, scenario.publisher(three), 200)
     lonely, other = scenario.guest(one), scenario.guest(three)
-    # one that takes much may take some more without asking
+    # after a large grant it may deliver some more without asking
     for _ in range(30):
         assert isinstance(scenario.ask(lonely, BasicGet("work")), BasicGetOk)
-    # the others see their links end, which the master does not hear of
+    # the other nodes see their links end, the master does not
     scenario.isolate(one)
     one.cut_off_from_store(True)
     for node in (two, three):
@@ -236,4 +236,4 @@ def test_a_message_is_delivered_when_all_in_sync_have_it() -> None:
     assert deliveries(taker) == []
     wire.mend()
     scenario.until(lambda: deliveries(taker) == [(number, False)])
-    assert part_of(two) is not None
+    assert replica_of(two) is not None

@@ -1,4 +1,4 @@
-"""What mirrored queues have in them when masters change: limits, deadlines, levels, dead letters go on as they were."""
+"""Contents of mirrored queues when masters change: limits, deadlines, priorities and dead letters stay as they were."""
 
 import pytest
 
@@ -9,8 +9,8 @@ from tests.simulation.cluster.mirrored import (
     in_sync,
     mastered,
     numbers_in,
-    part_of,
     published,
+    replica_of,
     served,
     set_policy,
 )
@@ -55,7 +55,7 @@ def sender(scenario: ClusterScenario, node: SimulatedClusterNode) -> Guest:
 
 
 def texts(scenario: ClusterScenario, node: SimulatedClusterNode, name: str = "work") -> list[str]:
-    """Everything in a queue, in the order in which it is given out."""
+    """All messages of a queue, in the order of their delivery."""
     guest, found = scenario.guest(node), []
     while isinstance(scenario.ask(guest, BasicGet(name, no_ack=True)), BasicGetOk):
         found.append(guest.answers[-1].body.decode())
@@ -70,19 +70,19 @@ def fail_over(scenario: ClusterScenario, node: SimulatedClusterNode) -> None:
 
 
 def books_of(node: SimulatedClusterNode) -> int:
-    """How many queues its journal has something of."""
+    """The number of queues that its journal has messages of."""
     journal = node.broker.control.journal
     assert journal is not None
     return len(journal.queue_indexes)
 
 
 def held(node: SimulatedClusterNode, name: str = "work") -> int:
-    replica = part_of(node, name)
+    replica = replica_of(node, name)
     return 0 if replica is None else replica.contents.count()
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_levels_and_their_order_stay(durable: bool) -> None:
+def test_priorities_and_their_order_stay(durable: bool) -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     declare(scenario, one, durable=durable, arguments={"x-max-priority": 5})
@@ -150,7 +150,7 @@ def test_dead_letters_from_and_to_mirrored_queues_are_not_lost(after_ms: int) ->
     one.lose_power(FOREVER_MS)
     scenario.until(lambda: mastered(two) is not None or mastered(three) is not None)
     scenario.elapse(3_000)
-    # what was rejected and not yet dead-lettered when the master was lost is in its queue again
+    # a message that was rejected and not yet dead-lettered when the master was lost is in its queue again
     assert sorted({*texts(scenario, three, "dead"), *texts(scenario, three)}) == ["0", "1", "2", "3"]
 
 

@@ -1,4 +1,4 @@
-"""A dead letter is in the queue it died in until it is settled in the one it goes to."""
+"""A dead letter stays in its source queue until it is committed in its target queue."""
 
 from tests.simulation.cluster.mirrored import FOREVER_MS, in_sync, mastered
 from tests.simulation.cluster.scenario import CHANNEL, ClusterScenario
@@ -11,7 +11,7 @@ LETTERS: Table = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "de
 
 
 def declare_on(scenario: ClusterScenario, name: str, nodes: list[SimulatedClusterNode], arguments: Table) -> None:
-    """A queue that these hold, all of them in sync; the first is its master."""
+    """A queue on these nodes, all of them in sync; the first is its master."""
     names = [node.name for node in nodes]
     mirrored: Table = {"x-ha-mode": "nodes", "x-ha-params": list(names), **arguments}
     declared = QueueDeclare(name, durable=True, arguments=mirrored)
@@ -19,7 +19,7 @@ def declare_on(scenario: ClusterScenario, name: str, nodes: list[SimulatedCluste
     scenario.until(lambda: in_sync(nodes[0], name) == sorted(names))
 
 
-def test_it_is_not_lost_with_the_master_of_either_queue() -> None:
+def test_a_dead_letter_is_not_lost_with_the_master_of_either_queue() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare_on(scenario, "work", [one, three], LETTERS)
@@ -28,7 +28,7 @@ def test_it_is_not_lost_with_the_master_of_either_queue() -> None:
     assert send(scenario, guest, "work", "0", PERSISTENT)
     answer = scenario.ask(guest, BasicGet("work"))
     assert isinstance(answer, BasicGetOk)
-    # what one says does not arrive at two
+    # records from one do not arrive at two
     scenario.world.peer_links.between("one", "two").set_cut(0, True)
     guest.send(CHANNEL, BasicReject(answer.delivery_tag, requeue=False))
     scenario.elapse(100)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in, part_of
-from tests.simulation.cluster.ring_lives import (
+from tests.simulation.cluster.mirrored import in_sync, masters, numbers_in, replica_of
+from tests.simulation.cluster.replica_set_lives import (
     EVERYWHERE,
     clear_policy,
     declare,
@@ -67,7 +67,7 @@ def test_the_only_copy_in_sync_is_kept_until_another_has_everything() -> None:
     see_delivered(scenario, three, numbers)
 
 
-def test_a_transient_queue_is_gone_when_all_who_had_it_are_and_comes_back_with_nobody() -> None:
+def test_a_transient_queue_is_gone_with_all_its_replicas_and_does_not_come_back() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     set_policy(one, {"ha-mode": "nodes", "ha-params": ["one", "two"], "ha-sync-mode": "automatic"})
@@ -127,7 +127,7 @@ def test_a_queue_without_a_mirror_in_sync_waits_for_its_node() -> None:
     see_delivered(scenario, three, numbers)
 
 
-def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_that_stops() -> None:
+def test_a_policy_may_allow_the_promotion_of_an_incomplete_mirror_when_a_node_stops() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
@@ -153,7 +153,7 @@ def test_the_first_master_is_on_a_node_that_is_to_hold_the_queue() -> None:
     scenario.until(lambda: masters(scenario, "other") == ["one"])
 
 
-def test_masters_are_spread_evenly_over_those_who_hold_the_queues() -> None:
+def test_masters_are_spread_evenly_over_the_members() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     set_policy(one, EVERYWHERE)
@@ -173,7 +173,7 @@ def test_masters_are_spread_evenly_over_those_who_hold_the_queues() -> None:
     scenario.finish()
 
 
-def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_that_is_lost() -> None:
+def test_a_policy_may_allow_the_promotion_of_an_incomplete_mirror_when_a_node_is_lost() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, two, {"ha-mode": "nodes", "ha-params": ["two"]})
@@ -182,7 +182,7 @@ def test_a_policy_may_let_a_mirror_that_lacks_something_take_over_from_a_node_th
     scenario.until(lambda: members(one) == ["one", "two"])
     two.lose_power(down_ms=60_000)
     scenario.until(lambda: masters(scenario) == ["one"])
-    replica = part_of(one)
+    replica = replica_of(one)
     assert replica is not None
     assert "mirror.promoted_unsynced" in [said.name for said in replica.history.events]
 
@@ -234,11 +234,11 @@ def test_a_master_that_hands_over_stays_in_sync_and_has_everything(durable: bool
     declare(scenario, two, durable=durable)
     scenario.until(lambda: in_sync(two) == ["one", "three", "two"])
     publisher, numbers = published_at(scenario, three, 10)
-    replica = part_of(two)
+    replica = replica_of(two)
     assert replica is not None
     assert replica.master_replica is not None
     numbers += scenario.publish(publisher, "work", 10)
-    # what it says as a mirror takes a while
+    # its answers as a mirror are delayed
     wire = scenario.world.peer_links.between("one", "two")
     wire.set_cut(wire.members.index(two), True)
     replica.master_replica.master.want_master("one")

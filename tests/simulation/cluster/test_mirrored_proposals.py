@@ -1,16 +1,16 @@
-"""A ring that was proposed counts only upon the version that it was made of."""
+"""A proposed replica set is valid only on top of the version it was made from."""
 
-from tests.simulation.cluster.mirrored import declare, part_of
+from tests.simulation.cluster.mirrored import declare, replica_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.replication.proposals import ReplicaSetProposal
 
 
-def test_a_proposal_falls_as_soon_as_its_node_knows_of_a_later_version() -> None:
-    """Else it would be proposed upon that version, and an earlier epoch take the place of a later one."""
+def test_a_proposal_is_dropped_when_its_node_learns_of_a_later_version() -> None:
+    """Otherwise it would be proposed on top of that version, and an earlier epoch would replace a later one."""
     scenario = ClusterScenario()
     one = scenario.nodes[0]
     declare(scenario, one)
-    replica = part_of(one)
+    replica = replica_of(one)
     cluster = one.broker.cluster
     assert replica is not None
     assert cluster is not None
@@ -18,7 +18,7 @@ def test_a_proposal_falls_as_soon_as_its_node_knows_of_a_later_version() -> None
     assert replica_sets is not None
     proposal = ReplicaSetProposal(replica, replica.replica_set.dropping(["two", "three"]))
     assert proposal.is_valid()
-    # the part itself is told when everything that came with it is known
+    # the replica is told when everything that came with it is applied
     replica_sets.put(replica.definition.with_replica_set(replica.replica_set.promoting(("two", 1))), replica.queue_id)
     assert not proposal.is_valid()
     replica_sets.act()

@@ -70,7 +70,7 @@ def test_after_a_full_stop_the_first_node_that_returns_has_the_confirmed_message
     assert numbers_in(scenario, returning) == numbers
 
 
-def test_one_that_returns_later_from_a_full_stop_drops_what_is_gone() -> None:
+def test_a_member_that_returns_later_from_a_full_stop_drops_removed_messages() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     set_policy(scenario, AUTOMATIC)

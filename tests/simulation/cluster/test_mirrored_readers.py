@@ -24,11 +24,11 @@ class Slow(StreamReader):
         # what it holds
         self.tags: list[int] = []
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver) and len(self.offsets) >= self.until:
             self.tags.append(heard.method.delivery_tag)
         else:
-            super().hear(heard)
+            super().channel_method_received(heard)
 
 
 def lose_master(scenario: ClusterScenario) -> None:
@@ -55,7 +55,7 @@ def test_a_reader_of_chunks_goes_on_with_the_chunk_that_has_the_next_offset() ->
 
 
 def named(scenario: ClusterScenario, streams: Streams) -> Slow:
-    """At node three, of a stream of twenty messages whose master is node one: it has acked eight, and holds ten."""
+    """A reader at node three of a stream of twenty messages with its master on node one: eight acked, ten unacked."""
     one, two, three = scenario.nodes
     streams.mirror(one)
     streams.write(streams.writer(two), 20)
@@ -63,7 +63,7 @@ def named(scenario: ClusterScenario, streams: Streams) -> Slow:
     reader = Slow(scenario.world, "slow", three, streams.book, arguments)
     reader.until = 8
     scenario.until(lambda: len(reader.tags) == 10)
-    # what is acked is written down after a while
+    # acks are written after a delay
     scenario.elapse(2_000)
     assert streams.stream(one).stored_offsets() == {"billing": 7}
     return reader
@@ -108,7 +108,7 @@ def test_a_probe_is_answered_once_by_every_master() -> None:
     arguments: Table = {"x-stream-offset": 3, "x-stream-probe": True}
     probe = StreamReader(scenario.world, "probe", three, streams.book, "log", arguments)
     answers: list[ReceivedMethod] = []
-    probe.hear = answers.append  # type: ignore[method-assign]
+    probe.channel_method_received = answers.append  # type: ignore[method-assign]
     scenario.until(lambda: any(isinstance(heard.method, BasicDeliver) for heard in answers))
     lose_master(scenario)
     scenario.elapse(3_000)
@@ -124,11 +124,11 @@ def test_an_ack_of_what_a_lost_master_delivered_lets_its_reader_go_on() -> None:
     streams.write(writer, 40)
     tags: list[int] = []
     reader = StreamReader(scenario.world, "reader", three, streams.book, "log", {"x-stream-offset": "first"})
-    hears = reader.hear
-    reader.hear = lambda heard: tags.append(getattr(heard.method, "delivery_tag", 0))  # type: ignore[method-assign]
+    before = reader.channel_method_received
+    reader.channel_method_received = lambda heard: tags.append(getattr(heard.method, "delivery_tag", 0))  # type: ignore[method-assign]
     scenario.until(lambda: len([tag for tag in tags if tag]) == 10)
     lose_master(scenario)
-    reader.hear = hears  # type: ignore[method-assign]
+    reader.channel_method_received = before  # type: ignore[method-assign]
     reader.send(CHANNEL, BasicAck(max(tags), multiple=True))
     scenario.until(lambda: reader.offsets[-1:] == [39])
     assert reader.offsets == list(range(10, 40))

@@ -1,6 +1,6 @@
-"""Streams that several nodes hold: what readers see at every master, and what joining mirrors get."""
+"""Mirrored streams: readers at every master, and the backfill of joining mirrors."""
 
-from tests.simulation.cluster.mirrored import AUTOMATIC, in_sync, masters, part_of, set_policy
+from tests.simulation.cluster.mirrored import AUTOMATIC, in_sync, masters, replica_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario
 from tests.simulation.cluster.streams import Streams
 from warren.broker.replication.stream_contents import StreamContents
@@ -12,7 +12,7 @@ LARGE = 100_000
 
 
 def copy_of(node: SimulatedClusterNode) -> StreamContents:
-    replica = part_of(node, "log")
+    replica = replica_of(node, "log")
     assert replica is not None
     assert isinstance(replica.contents, StreamContents)
     return replica.contents
@@ -39,7 +39,7 @@ def test_a_mirrored_stream_is_written_and_read_from_every_node() -> None:
     streams.book.check_whole()
 
 
-def test_every_member_archives_what_is_settled() -> None:
+def test_every_member_archives_committed_messages() -> None:
     scenario = ClusterScenario()
     one = scenario.nodes[0]
     streams = Streams(scenario)
@@ -103,7 +103,7 @@ def test_a_member_that_comes_back_gets_what_it_lacks_and_archives_it() -> None:
     streams.book.check_whole()
 
 
-def test_an_old_master_that_comes_back_drops_what_was_never_settled() -> None:
+def test_an_old_master_that_comes_back_drops_uncommitted_messages() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = Streams(scenario)
@@ -185,7 +185,7 @@ def test_a_master_that_moves_hands_its_readers_over() -> None:
     scenario.until(writer.done)
     for reader in readers:
         streams.has_read(reader, range(70))
-    scenario.until(lambda: part_of(one, "log") is None)
+    scenario.until(lambda: replica_of(one, "log") is None)
     streams.write(writer, 10)
     for reader in readers:
         streams.has_read(reader, range(80))
@@ -202,7 +202,7 @@ def test_messages_beyond_the_limit_are_dropped_on_every_node() -> None:
     writer = streams.writer(one)
     streams.write(writer, 200, LARGE)
     scenario.until(lambda: all(first_archived(node) > 100 for node in scenario.nodes))
-    # one that comes back gets no more than there is
+    # a returning member gets only the existing messages
     three.kill(2_000)
     streams.write(writer, 100, LARGE)
     scenario.until(lambda: in_sync(one, "log") == ["one", "three", "two"])
@@ -215,7 +215,7 @@ def test_messages_beyond_the_limit_are_dropped_on_every_node() -> None:
     scenario.until(lambda: reader.offsets[-1] == 309)
 
 
-def test_one_that_was_promoted_without_all_has_others_begin_anew() -> None:
+def test_an_incomplete_mirror_that_is_promoted_makes_the_others_start_again() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     streams = Streams(scenario)

@@ -145,6 +145,6 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.bug)
-def test_a_planted_bug_is_noticed_in_clusters_drawn_by_chance(plant: Plant) -> None:
+def test_a_planted_bug_is_noticed_in_random_clusters(plant: Plant) -> None:
     _seed, rule = hunt(plant)
     assert rule == plant.promise

@@ -1,7 +1,7 @@
-"""The rules of a cluster catch the bugs they are there for.
+"""The rules of a cluster catch planted bugs.
 
-A bug is planted in one node, or in all of them, and clusters are run until a rule objects: it must be one of those that
-are named. That none objects without a bug is what the seeds say (`test_cluster_seeds`).
+A bug is planted in one node, or in all of them, and clusters are run until a rule breaks: it must be one of the named
+rules. The seeds show that no rule breaks without a bug (`test_cluster_seeds`).
 """
 
 from collections.abc import Callable

@@ -25,6 +25,6 @@ def test_a_planted_bug_is_noticed_by_its_scenario(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("plant", [plant for plant in PLANTS if not plant.scenario], ids=lambda plant: plant.bug)
-def test_a_planted_bug_is_noticed_in_clusters_drawn_by_chance(plant: Plant) -> None:
+def test_a_planted_bug_is_noticed_in_random_clusters(plant: Plant) -> None:
     seed, _colon, rule = NOTICED[plant.bug].removeprefix("seed ").partition(": ")
     assert hunt(plant, [int(seed)]) == (int(seed), rule)

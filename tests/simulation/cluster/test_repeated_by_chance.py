@@ -1,4 +1,4 @@
-"""Publishers that repeat themselves while nodes are killed, frozen and cut off by chance."""
+"""Publishers that repeat messages while nodes are killed, frozen and cut off at random."""
 
 import random
 

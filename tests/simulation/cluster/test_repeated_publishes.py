@@ -1,4 +1,4 @@
-"""Publishers that repeat themselves at a mirrored queue: each message is kept once, also by the next master."""
+"""Publishers that repeat messages to a mirrored queue: each message is kept once, also by the next master."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.simulation.cluster.mirrored import (
     in_sync,
     mastered,
     masters,
-    part_of,
+    replica_of,
     set_policy,
 )
 from tests.simulation.cluster.repeating import (
@@ -65,7 +65,7 @@ def test_ids_are_known_after_their_messages_are_gone(durable: bool, persistent: 
     assert drain(scenario, three) == []
 
 
-def test_a_repetition_is_confirmed_not_before_the_first_one_is_settled() -> None:
+def test_a_repetition_is_not_confirmed_before_the_first_one_is_committed() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
@@ -81,7 +81,7 @@ def test_a_repetition_is_confirmed_not_before_the_first_one_is_settled() -> None
     assert drain(scenario, one) == ALL_IDS
 
 
-def test_a_newcomer_knows_the_ids_and_offsets_of_before_it_came() -> None:
+def test_a_joining_mirror_knows_earlier_ids_and_offsets() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     set_policy(scenario, AUTOMATIC)
@@ -106,7 +106,7 @@ def test_a_joining_mirror_does_not_get_ids_of_messages_that_are_in_no_batch_yet(
     one = scenario.nodes[0]
     declare(scenario, one)
     publish(scenario, one, ALL_IDS[:3])
-    replica = part_of(one)
+    replica = replica_of(one)
     assert replica is not None
     master_replica = replica.master_replica
     assert master_replica is not None
@@ -124,7 +124,7 @@ def test_ids_are_known_after_everything_stopped_at_once() -> None:
     declare(scenario, one)
     publish(scenario, two, ALL_IDS)
     assert drain(scenario, two) == ALL_IDS
-    # what was taken last is flushed by then
+    # the last messages are flushed by then
     scenario.elapse(1_000)
     for node in (one, two, three):
         node.lose_power(500)
@@ -153,7 +153,7 @@ def test_a_message_that_a_master_could_not_commit_is_no_repetition_when_it_comes
     scenario.isolate(one, False)
     one.cut_off_from_store(False)
     scenario.until(lambda: scenario.world.whole() and in_sync(one) == in_sync(two) == ["one", "three", "two"])
-    # unless it was killed, its seat has sent them again by itself
+    # unless it was killed, its proxy has sent them again by itself
     assert knows(one, ALL_IDS[-1]) != stop
     if stop:
         # with the ids that it knows from its disk
@@ -267,7 +267,7 @@ def test_offsets_are_known_to_the_next_master() -> None:
     assert remembered(leader) == remembered(two) == remembered(three) == {"reader": 9}
 
 
-def test_a_newcomer_forgets_the_readers_that_were_forgotten_while_it_was_away() -> None:
+def test_a_joining_mirror_drops_stored_offsets_that_the_master_dropped_meanwhile() -> None:
     scenario = ClusterScenario()
     one, _two, three = scenario.nodes
     set_policy(scenario, AUTOMATIC)

@@ -1,6 +1,6 @@
-"""A group of three nodes on a slow network, whose members ack late, in any order, leave and come again.
+"""A group of three nodes on a slow network; its members ack late, in any order, leave and come again.
 
-No node is cut off or lost, so a member is gone when it says so, and the holder of each message is known.
+No node is cut off or lost, so a member is gone when it says so, and the member that holds each message is known.
 """
 
 from random import Random
@@ -33,7 +33,7 @@ ROUNDS = 15
 
 
 class Diary:
-    """Who holds what, and what was dealt with, of all members."""
+    """The messages that each member holds, and the acked messages of all members."""
 
     def __init__(self) -> None:
         self.holders: dict[int, dict[str, int]] = {index: {} for index in range(PARTITIONS)}
@@ -51,7 +51,7 @@ class Diary:
 
 
 class GroupMember(Guest):
-    """Acks one of what it holds now and then, and sometimes leaves without."""
+    """Acks one of its messages at intervals, and sometimes leaves without an ack."""
 
     def __init__(
         self, world: ClusterWorld, name: str, node: SimulatedClusterNode, diary: Diary, chance: Random
@@ -72,7 +72,7 @@ class GroupMember(Guest):
         for holders in self.diary.holders.values():
             holders.pop(self.name, None)
 
-    def hear(self, heard: ReceivedMethod) -> None:
+    def channel_method_received(self, heard: ReceivedMethod) -> None:
         if isinstance(heard.method, BasicDeliver):
             headers = decode_properties(heard.header, 0, len(heard.header)).headers or {}
             partition = headers["x-stream-partition"]

@@ -1,4 +1,4 @@
-"""Everything happens to nodes that hold a stream, as a seed has it, and every offset keeps its message."""
+"""Random faults of the nodes of a mirrored stream: every offset keeps its message."""
 
 from random import Random
 
@@ -19,7 +19,7 @@ LITTLE: Table = {"x-stream-max-segment-size-bytes": 1_000_000, "x-max-length-byt
 
 
 class Storm:
-    """A stream of three nodes, who writes and reads at each, and what befalls them."""
+    """A stream of three nodes, a writer and a reader at each, and random faults."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -85,7 +85,7 @@ class Storm:
 
 
 class Becoming(Storm):
-    """The same, of a stream that one node had, and that keeps little."""
+    """The same, with a stream that begins on one node, and with a short retention."""
 
     def begin(self) -> None:
         self.streams.declare(self.nodes[0], LITTLE)
@@ -102,7 +102,7 @@ class Becoming(Storm):
 
 
 class Losing(Storm):
-    """The same, and now and then files are gone of one that is down, if all others have everything."""
+    """The same, and at times a node that is down loses its files, if all others are complete."""
 
     def disturb(self, node: SimulatedClusterNode) -> None:
         queue = self.streams.queue
@@ -134,7 +134,7 @@ def test_a_stream_becomes_mirrored_and_drops_old_messages_during_any_faults(seed
     storm.rage()
     end = storm.calm()
     for reader in storm.readers:
-        # one that is slow may miss what is gone
+        # a slow reader may miss messages that retention has removed
         assert reader.offsets == sorted(set(reader.offsets))
     for node in storm.nodes:
         reader = storm.streams.reader(node)

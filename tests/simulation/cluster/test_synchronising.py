@@ -1,8 +1,8 @@
-"""Mirrors catch up at an operator's word, and no more at another; what they have got they keep."""
+"""An operator starts and cancels the backfill of mirrors; they keep the messages they have got."""
 
 from itertools import pairwise
 
-from tests.simulation.cluster.mirrored import in_sync, mastered, part_of, set_policy
+from tests.simulation.cluster.mirrored import in_sync, mastered, replica_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
 from warren.broker.commands.requests import CancelSync, SyncMirrors
 from warren.broker.model.events import CommandReceived
@@ -20,7 +20,7 @@ def placed_on(*names: str) -> Table:
 
 
 def lagging(scenario: ClusterScenario) -> Guest:
-    """The first node has a queue of many messages, of which its mirror on the second has none."""
+    """A queue of many messages on the first node, and an empty mirror on the second."""
     one = scenario.nodes[0]
     set_policy(scenario, placed_on(one.name))
     guest = scenario.guest(one)
@@ -41,7 +41,7 @@ def fill(scenario: ClusterScenario, guest: Guest, count: int) -> None:
 
 
 def joining_mirrors(scenario: ClusterScenario) -> list[Backfill]:
-    replica = part_of(scenario.nodes[0])
+    replica = replica_of(scenario.nodes[0])
     return [] if replica is None or replica.master_replica is None else replica.master_replica.joining_mirrors.all()
 
 
@@ -49,34 +49,34 @@ def synced(scenario: ClusterScenario) -> bool:
     return in_sync(scenario.nodes[0]) == sorted(node.name for node in scenario.nodes[:2])
 
 
-def test_a_new_mirror_waits_until_it_is_let() -> None:
+def test_a_new_mirror_waits_for_the_sync_command() -> None:
     scenario = ClusterScenario()
     lagging(scenario)
     scenario.elapse(3_000)
-    (newcomer,) = joining_mirrors(scenario)
-    assert (newcomer.is_under_way(), newcomer.sent_count, synced(scenario)) == (False, 0, False)
+    (joining,) = joining_mirrors(scenario)
+    assert (joining.is_under_way(), joining.sent_count, synced(scenario)) == (False, 0, False)
     scenario.nodes[0].add(CommandReceived(7, SyncMirrors("/", "work")))
     scenario.until(lambda: synced(scenario))
     assert joining_mirrors(scenario) == []
 
 
-def test_a_mirror_that_is_stopped_keeps_what_it_has_and_gets_the_rest_when_it_is_let_again() -> None:
+def test_a_cancelled_backfill_keeps_its_messages_and_the_next_one_gets_the_rest() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     guest = lagging(scenario)
-    (newcomer,) = joining_mirrors(scenario)
+    (joining,) = joining_mirrors(scenario)
     one.add(CommandReceived(7, SyncMirrors("/", "work")))
-    scenario.until(lambda: newcomer.sent_count > 0)
+    scenario.until(lambda: joining.sent_count > 0)
     one.add(CommandReceived(8, CancelSync("/", "work")))
-    scenario.until(lambda: not newcomer.is_under_way())
-    sent = newcomer.sent_count
-    assert (newcomer.wanted_count, 0 < sent < MESSAGES) == (MESSAGES, True)
+    scenario.until(lambda: not joining.is_under_way())
+    sent = joining.sent_count
+    assert (joining.wanted_count, 0 < sent < MESSAGES) == (MESSAGES, True)
     fill(scenario, guest, 5)
     scenario.elapse(3_000)
-    assert (newcomer.sent_count, synced(scenario)) == (sent, False)
+    assert (joining.sent_count, synced(scenario)) == (sent, False)
     one.add(CommandReceived(9, SyncMirrors("/", "work")))
-    scenario.until(newcomer.is_under_way)
-    assert newcomer.wanted_count == MESSAGES - sent
+    scenario.until(joining.is_under_way)
+    assert joining.wanted_count == MESSAGES - sent
     scenario.until(lambda: synced(scenario))
     one.kill(OUTAGE_MS)
     scenario.until(lambda: mastered(two) is not None)
@@ -94,7 +94,7 @@ def test_the_remaining_nodes_report_the_lost_node_and_the_new_master() -> None:
     scenario.until(lambda: synced(scenario))
     one.kill(OUTAGE_MS)
     scenario.until(lambda: mastered(two) is not None)
-    replica = part_of(two)
+    replica = replica_of(two)
     assert replica is not None
     told = [(happening.name, happening.facts["node"]) for happening in replica.history.events]
     assert told == [("mirror.in_sync", two.name), ("mirror.dropped", one.name), ("mirror.promoted", two.name)]
@@ -103,17 +103,17 @@ def test_the_remaining_nodes_report_the_lost_node_and_the_new_master() -> None:
     assert promoted["epoch"] == replica.replica_set.epoch
 
 
-def test_a_policy_says_how_many_messages_a_mirror_gets_at_once() -> None:
+def test_a_policy_sets_the_batch_size_of_a_backfill() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     lagging(scenario)
     set_policy(scenario, {**placed_on(one.name, two.name), "ha-sync-mode": "automatic", "ha-sync-batch-size": 7})
-    (newcomer,) = joining_mirrors(scenario)
+    (joining,) = joining_mirrors(scenario)
     counts = [0]
     one.add(CommandReceived(7, SyncMirrors("/", "work")))
 
     def over() -> bool:
-        counts.append(int(newcomer.sent_count))
+        counts.append(int(joining.sent_count))
         return synced(scenario)
 
     scenario.until(over)
@@ -121,20 +121,20 @@ def test_a_policy_says_how_many_messages_a_mirror_gets_at_once() -> None:
     assert max(after - before for before, after in pairwise(counts)) == 7
 
 
-def test_mirrors_catch_up_no_faster_than_the_settings_allow() -> None:
+def test_a_backfill_is_no_faster_than_the_settings_allow() -> None:
     scenario = ClusterScenario(together=False)
     for node in scenario.nodes:
         node.settings.sync_bytes_per_s = 100_000
     scenario.come_together()
     guest = lagging(scenario)
-    (newcomer,) = joining_mirrors(scenario)
+    (joining,) = joining_mirrors(scenario)
     began_ms = scenario.world.now_ms
     scenario.nodes[0].add(CommandReceived(7, SyncMirrors("/", "work")))
-    scenario.until(lambda: newcomer.sent_count > 0)
+    scenario.until(lambda: joining.sent_count > 0)
     fill(scenario, guest, 5)
     assert not synced(scenario)
     scenario.until(lambda: synced(scenario))
     took_ms = scenario.world.now_ms - began_ms
     size_bytes = MESSAGES * len(PIECE)
-    # the first slice is paid for by waiting with the second
+    # the second slice waits for the rate limit
     assert (size_bytes - SLICE_BYTES) / 100 < took_ms < 1.5 * size_bytes / 100

@@ -1,8 +1,8 @@
-"""A witness holds no queues, and serves clients like any other node; two nodes and a witness go on without either."""
+"""A witness holds no queues, and serves clients like any other node; a queue on two nodes survives the loss of one."""
 
 import pytest
 
-from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, masters, numbers_in, part_of, published
+from tests.simulation.cluster.mirrored import ALL, FOREVER_MS, in_sync, masters, numbers_in, published, replica_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.sim.cluster.nodes import SimulatedClusterNode
 from warren.wire.field_tables import Table
@@ -38,7 +38,7 @@ def test_a_queue_on_two_nodes_and_a_witness_outlives_either(scenario: ClusterSce
     scenario.until(lambda: masters(scenario) == [other.name])
     numbers += published(scenario, publisher, 10)
     assert numbers_in(scenario, witness) == numbers
-    assert part_of(witness) is None
+    assert replica_of(witness) is None
 
 
 def test_a_queue_declared_at_a_witness_is_on_another_node(scenario: ClusterScenario) -> None:
@@ -49,11 +49,11 @@ def test_a_queue_declared_at_a_witness_is_on_another_node(scenario: ClusterScena
     assert homes == [2, 2, 0]
 
 
-def test_a_witness_that_is_listed_is_passed_over(scenario: ClusterScenario) -> None:
+def test_a_listed_witness_is_not_chosen(scenario: ClusterScenario) -> None:
     one, _two, witness = scenario.nodes
     declare(scenario, witness, "work", LISTED)
     scenario.until(lambda: in_sync(one) == ["one"])
-    assert part_of(witness) is None
+    assert replica_of(witness) is None
 
 
 def test_the_exclusive_queue_of_a_client_is_where_the_client_is_at_a_witness_too(scenario: ClusterScenario) -> None:

@@ -1,12 +1,12 @@
-"""A node that is taken out of a ring and taken in again before it has heard of either."""
+"""A mirror that is removed from a replica set and added again before it has learnt of either."""
 
 from tests.simulation.cluster.mirrored import (
     AUTOMATIC,
     declare,
     in_sync,
     numbers_in,
-    part_of,
     published,
+    replica_of,
     served,
     set_policy,
 )
@@ -21,17 +21,17 @@ WITHOUT_TWO: Table = {"ha-mode": "nodes", "ha-params": ["one", "three"], "ha-syn
 
 
 def members_at(node: SimulatedClusterNode) -> list[str]:
-    replica = part_of(node)
+    replica = replica_of(node)
     return [] if replica is None else sorted(replica.replica_set.members)
 
 
 def want(scenario: ClusterScenario, definition: Table) -> None:
-    """Not every node has to hear of it."""
+    """Set a policy; not every node has to learn of it."""
     policy = Policy("/", "mirroring", ".*", QUEUES, definition)
     scenario.nodes[0].add(CommandReceived(3, SetPolicy(policy, False)))
 
 
-def test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that() -> None:
+def test_a_readmitted_mirror_is_in_sync_only_after_a_new_backfill() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     set_policy(scenario, AUTOMATIC)
@@ -43,7 +43,7 @@ def test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that() -> None:
     scenario.until(lambda: members_at(one) == ["one", "three"])
     want(scenario, AUTOMATIC)
     scenario.until(lambda: members_at(one) == ["one", "three", "two"])
-    # it asks its master anew, with what it has and is about to drop
+    # it joins again, with messages that it is about to drop
     for wire in scenario.world.peer_links.of(two.name):
         wire.drop(two, "its network is gone")
     scenario.elapse(400)
@@ -58,8 +58,8 @@ def test_it_is_in_sync_only_with_what_it_got_since_it_heard_of_that() -> None:
     assert numbers_in(scenario, two) == before + after
 
 
-def test_it_follows_anew_if_it_never_hears_what_came_in_between() -> None:
-    """Its master does not take it for a follower any more, and it cannot tell."""
+def test_a_mirror_that_missed_its_removal_and_readmission_joins_again() -> None:
+    """Its master has removed it, and it does not know that."""
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     set_policy(scenario, AUTOMATIC)

@@ -1,6 +1,6 @@
-"""A master tells its mirrors no more often than it has to, and nothing is left unsaid for long."""
+"""A master sends its mirrors few notices of commits, and none of them late."""
 
-from tests.simulation.cluster.mirrored import declare, part_of, published
+from tests.simulation.cluster.mirrored import declare, published, replica_of
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.broker.replication.master import Master
 from warren.sim.cluster.nodes import SimulatedClusterNode
@@ -10,25 +10,25 @@ A_MOMENT_MS = 100
 
 
 def master_of(node: SimulatedClusterNode) -> Master:
-    replica = part_of(node)
+    replica = replica_of(node)
     assert replica is not None
     assert replica.master_replica is not None
     return replica.master_replica.master
 
 
 def counts(scenario: ClusterScenario) -> list[int]:
-    replicas = [part_of(node) for node in scenario.nodes]
+    replicas = [replica_of(node) for node in scenario.nodes]
     return [replica.contents.count() for replica in replicas if replica is not None]
 
 
-def test_mirrors_hear_what_is_settled_though_no_step_comes() -> None:
+def test_mirrors_learn_of_commits_without_another_batch() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     declare(scenario, one)
     published(scenario, scenario.publisher(three), 3)
     scenario.elapse(A_MOMENT_MS)
     for node in (two, three):
-        replica = part_of(node)
+        replica = replica_of(node)
         assert replica is not None
         assert (replica.mirror.committed, replica.mirror.batches) == (master_of(one).end, [])
     assert not scenario.checkers.complaints

@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.cluster.mirrored import FOREVER_MS, declare, masters, published
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
-from tests.simulation.cluster.test_seen_epochs import consuming, deliveries, headers
+from tests.simulation.cluster.test_epoch_headers import consuming, deliveries, headers
 from warren.wire.field_tables import Table
 from warren.wire.methods import BasicCancel, BasicConsume, BasicRecover, QueueDeclare
 

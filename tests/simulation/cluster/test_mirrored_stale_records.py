@@ -1,7 +1,7 @@
 """After a mirrored queue lost its master: messages that must not come back, publishes that must not be confirmed."""
 
-from tests.simulation.cluster.mirrored import in_sync, part_of, published, served, taken
-from tests.simulation.cluster.ring_lives import mirrored, set_policy
+from tests.simulation.cluster.mirrored import in_sync, published, replica_of, served, taken
+from tests.simulation.cluster.replica_set_lives import mirrored, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.wire.field_tables import Table
 from warren.wire.methods import BasicGet, QueueDeclare, QueuePurge
@@ -19,7 +19,7 @@ def on_nodes(*names: str) -> Table:
     return {"ha-mode": "nodes", "ha-params": list(names), "ha-sync-mode": "automatic"}
 
 
-def test_a_mirror_that_was_dropped_and_came_back_has_nothing_of_its_earlier_time() -> None:
+def test_a_removed_mirror_that_joins_again_has_nothing_of_its_earlier_membership() -> None:
     scenario = ClusterScenario()
     one, two, three = scenario.nodes
     mirrored(scenario, one, on_nodes("one", "two"))
@@ -27,7 +27,7 @@ def test_a_mirror_that_was_dropped_and_came_back_has_nothing_of_its_earlier_time
     publisher = scenario.publisher(three)
     published(scenario, publisher, 10)
     set_policy(one, on_nodes("one"))
-    scenario.until(lambda: in_sync(one) == ["one"] and part_of(two) is None)
+    scenario.until(lambda: in_sync(one) == ["one"] and replica_of(two) is None)
     scenario.ask(scenario.guest(one), QueuePurge("work"))
     set_policy(one, on_nodes("one", "two"))
     scenario.until(lambda: in_sync(one) == ["one", "two"])
@@ -38,16 +38,16 @@ def test_a_mirror_that_was_dropped_and_came_back_has_nothing_of_its_earlier_time
     assert [number for number, _redelivered in taken(scenario, scenario.guest(two))] == more
 
 
-def test_a_mirror_that_was_dropped_and_came_back_hears_nothing_that_was_meant_for_its_earlier_time() -> None:
+def test_a_removed_mirror_that_joins_again_ignores_records_of_its_earlier_membership() -> None:
     scenario = ClusterScenario()
     one, two, _three = scenario.nodes
     mirrored(scenario, one, on_nodes("one"))
     wire = scenario.world.peer_links.between("one", "two")
     wire.set_cut(wire.members.index(two), True)
-    # it asks to join, and again when it is back, before the master hears of either
+    # it asks to join, and again when it is back, before the master receives either request
     for names in (["one", "two"], ["one"], ["one", "two"]):
         set_policy(one, on_nodes(*names))
-        scenario.until(lambda wanted=names: (part_of(two) is not None) == ("two" in wanted))
+        scenario.until(lambda wanted=names: (replica_of(two) is not None) == ("two" in wanted))
     scenario.elapse(20)
     wire.mend()
     scenario.until(lambda: in_sync(one) == ["one", "two"])

@@ -1,9 +1,9 @@
-"""What scenarios about the lives of rings have in common.
+"""Shared steps of scenarios in which replica sets change.
 
 Not here: mirrored queues in general (`tests.simulation.cluster.mirrored`).
 """
 
-from tests.simulation.cluster.mirrored import in_sync, mastered, masters, part_of, published
+from tests.simulation.cluster.mirrored import in_sync, mastered, masters, published, replica_of
 from tests.simulation.cluster.scenario import ClusterScenario, QuietPublisher
 from warren.broker.commands.requests import ClearPolicy, SetPolicy
 from warren.broker.model.events import CommandReceived
@@ -29,7 +29,7 @@ def clear_policy(node: SimulatedClusterNode) -> None:
 
 
 def members(node: SimulatedClusterNode) -> list[str]:
-    replica = part_of(node)
+    replica = replica_of(node)
     return [] if replica is None else sorted(replica.replica_set.members)
 
 
@@ -46,13 +46,13 @@ def mirrored(scenario: ClusterScenario, home: SimulatedClusterNode, definition: 
 
 
 def become_mirrored(scenario: ClusterScenario, home: SimulatedClusterNode) -> None:
-    """A policy mirrors the queue everywhere; returns when every node has all of it."""
+    """Set a policy that mirrors the queue to all nodes; returns when all are in sync."""
     set_policy(scenario.nodes[2], EVERYWHERE)
     scenario.until(lambda: in_sync(home) == ["one", "three", "two"])
 
 
 def lose_home(scenario: ClusterScenario, home: SimulatedClusterNode) -> None:
-    """The home loses power for long; returns when there is another master."""
+    """Cut the home's power for a long time; returns when there is another master."""
     home.lose_power(down_ms=60_000)
     scenario.until(lambda: len(masters(scenario)) == 1)
 

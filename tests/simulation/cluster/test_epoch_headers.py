@@ -1,4 +1,4 @@
-"""Who asks sees in which epoch of a mirrored queue a message is delivered, and which nodes hold it."""
+"""Consumers can ask for the epoch of each delivery of a mirrored queue; traces name the nodes that hold a message."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_a_queue_that_is_not_mirrored_has_no_epochs(scenario: ClusterScenario) -
     assert EPOCH not in headers(deliveries(guest)[0])
 
 
-def test_an_answer_that_is_neither_yes_nor_no_is_refused(scenario: ClusterScenario) -> None:
+def test_an_argument_that_is_not_boolean_is_refused(scenario: ClusterScenario) -> None:
     guest = scenario.guest(scenario.nodes[1])
     guest.ask(BasicConsume("work", "c", arguments={EPOCH: "yes"}))
     scenario.until(lambda: bool(guest.faults))

@@ -1,4 +1,4 @@
-"""Nodes that read slowly, or not at all for a while: what waits for them is bounded, and arrives."""
+"""Nodes that read slowly, or not at all for some time: the output that waits for them is bounded, and arrives."""
 
 from tests.simulation.cluster.scenario import ClusterScenario
 from warren.wire.methods import BasicConsume, QueueDeclare
