@@ -1,6 +1,6 @@
 """An HTTP client that shows everything of an answer, and a client of AMQP beside it.
 
-Not here: what is asked.
+Not here: the requests (the tests).
 """
 
 import base64

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pika
@@ -48,7 +49,7 @@ def clients(trio: Trio) -> Iterator[list[pika.BlockingConnection]]:
         channel.basic_consume(f"of{(number + 1) % 3}", lambda *delivery: None, consumer_tag=f"tag{number}")
     yield connections
     for connection in connections:
-        # those of a node that was killed do not know yet that they are lost
+        # connections to a killed node have not noticed that they are lost
         with suppress(pika.exceptions.AMQPError):
             connection.close()
 
@@ -57,7 +58,7 @@ def clients(trio: Trio) -> Iterator[list[pika.BlockingConnection]]:
 def told(trio: Trio, clients: list[pika.BlockingConnection]) -> None:
     """Every consumer has its first message, and that is known everywhere: at the queue's home, and where it came."""
     for node in trio.nodes:
-        eventually(lambda api=node.api: api.read("queues"), lambda rows: all(map(handed_out, rows)))
+        eventually(partial(node.api.read, "queues"), lambda rows: all(map(handed_out, rows)))
 
 
 def handed_out(queue: dict[str, Any]) -> bool:

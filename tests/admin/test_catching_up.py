@@ -1,4 +1,4 @@
-"""A node whose mirrors are being synchronised is reluctant; one whose mirrors only wait for that is fit."""
+"""The fitness check of a node: reluctant while its mirrors get a backfill, fit while they only wait for one."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
 """Three nodes that are one broker: each of them answers operators for all.
 
-Not here: the nodes themselves, and what is seen while one is away (`test_cluster_nodes`).
+Not here: the nodes themselves, and the API while one is down (`test_cluster_nodes`).
 """
 
 import pika
@@ -155,7 +155,7 @@ def test_messages_are_published_taken_and_purged_through_any_node(trio: Trio) ->
     assert [row["messages"] for row in trio.read("queues/%2F/far")] == [0, 0, 0]
     assert trio[2].api.call("DELETE", "queues/%2F/far").status == 204
     assert [node.api.get("queues/%2F/far").status for node in trio.nodes] == [404, 404, 404]
-    # what was moved is taken back, so that there is what there was
+    # move the messages back, to restore the first state
     with trio[0].connect() as connection:
         channel = connection.channel()
         method, _, body = channel.basic_get("of0")

@@ -1,6 +1,6 @@
-"""The nodes of a cluster, as operators see them: what each uses, what all of them count together, and who is away.
+"""The nodes of a cluster in the HTTP API: the resources of each, totals over all, and nodes that are down.
 
-The last tests stop and kill a node, which costs consumers: those before them want all.
+The last tests stop and kill a node, which cancels consumers that the earlier tests need.
 """
 
 import json
@@ -18,7 +18,8 @@ from warren.node.peers.requests import ANSWER_PATIENCE_S
 pytestmark = pytest.mark.usefixtures("told")
 
 DELAYED_S_MAX = 5 * ANSWER_PATIENCE_S
-"""One node waits for another for as long as it has patience, and once; what is more is a busy machine's."""
+"""A node waits once for another, up to its timeout; a busy machine adds the rest. How long the answers take without a
+silent node comes on top."""
 
 
 def test_each_node_lists_all_nodes(trio: Trio) -> None:
@@ -75,7 +76,7 @@ def test_limits_count_what_all_nodes_have(trio: Trio) -> None:
 
 
 def refusal_of(node: OneNode) -> str:
-    """Why the node lets the user in no more; empty if it does."""
+    """The reason why the node refuses another connection of the user; empty if it accepts it."""
     try:
         node.connect("one more", NOBODY).close()
     except pika.exceptions.ProbableAccessDeniedError as refused:
@@ -193,13 +194,18 @@ def test_a_node_that_hangs_delays_answers_only_briefly_and_every_answer_names_it
         heard = trio[0].api.get(path)
         return heard, time.monotonic() - started
 
-    assert "x-silent-nodes" not in trio[0].api.get("overview").headers
+    def all_at_once() -> dict[str, tuple[Heard, float]]:
+        with ThreadPoolExecutor(len(ASKED_AT_ONCE)) as threads:
+            return dict(zip(ASKED_AT_ONCE, threads.map(asked, ASKED_AT_ONCE), strict=True))
+
+    usual = all_at_once()
+    assert "x-silent-nodes" not in usual["overview"][0].headers
+    slowest_s = max(took for _, took in usual.values())
     trio.run("pause", "n3")
     try:
         # before the other nodes can know that it hangs
-        with ThreadPoolExecutor(len(ASKED_AT_ONCE)) as threads:
-            heard = dict(zip(ASKED_AT_ONCE, threads.map(asked, ASKED_AT_ONCE), strict=True))
-        assert {path: took for path, (_, took) in heard.items() if took > DELAYED_S_MAX} == {}
+        heard = all_at_once()
+        assert {path: took for path, (_, took) in heard.items() if took > slowest_s + DELAYED_S_MAX} == {}
         for path in ASKED_AT_ONCE[:-1]:
             assert heard[path][0].headers["x-silent-nodes"] == trio.names[2], path
         row = heard["queues/%2F/of2"][0].json
@@ -208,9 +214,10 @@ def test_a_node_that_hangs_delays_answers_only_briefly_and_every_answer_names_it
         assert {row["node"] for row in heard["connections"][0].json} == set(trio.names[:2])
         assert [row["name"] for row in heard["queues"][0].json] == list(MESSAGES)
         # and when it is known
-        again = {path: asked(path) for path in ASKED_AT_ONCE}
-        assert {heard.headers["x-silent-nodes"] for heard, _ in again.values()} == {trio.names[2]}
-        assert sum(took for _, took in again.values()) < len(again) * ANSWER_PATIENCE_S / 2, again
+        for path in ASKED_AT_ONCE:
+            # a node that waited for the silent one would never answer sooner than its timeout
+            answer, _ = eventually(lambda path=path: asked(path), lambda found: found[1] < ANSWER_PATIENCE_S / 2)
+            assert answer.headers["x-silent-nodes"] == trio.names[2], path
     finally:
         trio.run("resume", "n3")
     eventually(lambda: trio[0].api.read("queues/%2F/of2")["state"], lambda state: state == "running")

@@ -1,4 +1,4 @@
-"""Who may see links of federation, and restart them; every node of a cluster tells of all of them."""
+"""Permissions to see and restart federation links; every node of a cluster shows all of them."""
 
 from typing import Any
 

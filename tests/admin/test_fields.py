@@ -1,6 +1,6 @@
 """Every field that RabbitMQ's answers have is in ours, and of the same type.
 
-`fields.json` has what RabbitMQ 3.10.8 was seen to answer: for each kind of object the fields that all of them had, and
+`fields.json` has recorded answers of RabbitMQ 3.10.8: for each kind of object the fields that all of them had, and
 the types of their values. A node with objects of every kind is read and compared.
 """
 

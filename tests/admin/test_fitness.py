@@ -1,4 +1,4 @@
-"""Whether a node is fit to serve, as a load balancer asks, and what a real HAProxy makes of it."""
+"""The fitness check that load balancers ask, and a real HAProxy that uses it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ def draining(api: Api) -> Iterator[None]:
     assert api.call("DELETE", DRAINING).status == 204
 
 
-def test_a_node_that_serves_says_so_to_everybody(api: Api) -> None:
+def test_the_fitness_of_a_node_needs_no_login(api: Api) -> None:
     heard = api.get(FITNESS, user=None)
     assert (heard.status, heard.json) == (200, {"status": "fit", "node": "hare@here", "reasons": []})
     assert api.call("HEAD", FITNESS, user=None).status == 200
@@ -54,7 +54,7 @@ def test_a_node_with_an_alarm_serves_its_clients_but_wants_no_new_ones(api: Api,
     assert asked(api, "?reluctant=200") == (200, "reluctant", ["disk_alarm"])
 
 
-def test_every_reason_is_told(api: Api, short_of_disk: None, draining: None) -> None:
+def test_every_reason_is_reported(api: Api, short_of_disk: None, draining: None) -> None:
     assert asked(api) == (503, "reluctant", ["disk_alarm", "draining"])
 
 

@@ -148,6 +148,6 @@ def test_every_request_that_may_have_a_body_is_described_with_it() -> None:
     assert undescribed == WITHOUT_BODY
 
 
-def test_the_description_is_served_to_everybody(api: Api) -> None:
+def test_the_description_is_served_without_a_login(api: Api) -> None:
     heard = api.get("openapi.json", user=None)
     assert (heard.status, heard.json) == (200, document)

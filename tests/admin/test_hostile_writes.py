@@ -1,7 +1,6 @@
 """Hostile changes: each is refused with a reason, or made; none causes a defect, and clients notice nothing."""
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
@@ -13,7 +12,6 @@ from tests.admin.calling import Api, connected, in_path
 from tests.support.node_process import NodeProcess
 
 MEMORY_GROWTH_MAX_BYTES = 60_000_000
-REFUSED_S_MAX = 15.0
 
 NAMES = [
     "a/b",
@@ -188,7 +186,7 @@ def test_a_document_that_is_nested_too_deeply_is_refused(api: Api, opening: str,
         refused = api.call("POST", "definitions", f'{{"{section}": [{entry}]}}'.encode())
         assert (refused.status, "nested" in refused.reason) == (400, True)
     assert api.get("queues/%2F/deep").status == 404
-    assert api.call("PUT", "queues/%2F/deep", (opening * 200_000).encode()).status == 400
+    assert api.call("PUT", "queues/%2F/deep", (opening * 10_000).encode()).status == 400
     assert api.call("POST", "definitions", (opening * 200_000).encode()).status == 400
 
 
@@ -288,15 +286,15 @@ def test_a_form_of_any_shape_is_taken_or_refused(api: Api) -> None:
     assert api.call("POST", "definitions", away, headers=form).status == 204
 
 
-def test_a_hundred_megabytes_are_refused_at_once_and_held_by_nobody(node: NodeProcess, api: Api) -> None:
+def test_a_body_of_a_hundred_megabytes_is_refused_unread_and_not_kept_in_memory(node: NodeProcess, api: Api) -> None:
     before = node.resident_bytes()
     body = json.dumps({"users": [{"name": "x" * 1_000_000, "tags": ""}]}).encode() + b" " * 100_000_000
     for path in ("definitions", "users/bulk-delete", "queues/%2F/q/get", "exchanges/%2F/amq.fanout/publish"):
-        began = time.monotonic()
+        unsent = api.call("POST", path, b"", headers={"content-length": str(len(body))})
+        assert unsent.status == 413
         # the node may hang up while the rest is still on its way
         with suppress(ConnectionResetError, BrokenPipeError):
             assert api.call("POST", path, body).status == 413
-        assert time.monotonic() - began < REFUSED_S_MAX
     assert node.resident_bytes() - before < MEMORY_GROWTH_MAX_BYTES
 
 

@@ -1,6 +1,6 @@
 """Mirrored queues as operators see and command them at every node.
 
-The last test kills a node: those before it want all three.
+The last test kills a node; the tests before it need all three.
 """
 
 import json
@@ -163,7 +163,7 @@ def test_mirrors_catch_up_are_stopped_and_get_the_rest(trio: Trio) -> None:
     assert trio[1].ctl("-q", "cancel_sync_queue", "large") == "not_syncing\n"
     assert order(trio[1], "large", "sync") == 204
     rest = eventually(lambda: row(trio[1], "large")["ring"]["catching_up"], lambda found: not found or found[0]["sent"])
-    # what it had been sent it keeps
+    # it keeps the messages it has got
     assert not rest or rest[0]["wanted"] <= LARGE_COUNT - stopped["sent"]
     eventually(lambda: synced(trio[0], "large"), lambda found: found == [trio.names[1]])
     assert row(trio[2], "large")["state"] == "running"

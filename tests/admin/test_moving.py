@@ -1,4 +1,4 @@
-"""A queue's messages are moved to another: in order, each once, nowhere else, and those that cannot go stay."""
+"""Moving a queue's messages to another queue: in order, each once, to no other queue; messages that cannot go stay."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

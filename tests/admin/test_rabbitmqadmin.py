@@ -1,6 +1,6 @@
-"""The real rabbitmqadmin 3.10 does with a node of ours what it did with RabbitMQ 3.10.8.
+"""The real rabbitmqadmin 3.10 behaves with a Warren node as with RabbitMQ 3.10.8.
 
-`rabbitmqadmin/conversation.txt` is what was said there: `$` is a command, `!` a line on standard error, `=` the exit
+`rabbitmqadmin/conversation.txt` is the recording: `$` is a command, `!` a line on standard error, `=` the exit
 code; FOLDER is a folder. `rabbitmqadmin/columns.txt` has the columns of each list. The script comes from Debian's
 package, which is unpacked and not installed (`tools/setup`).
 """

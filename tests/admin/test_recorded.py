@@ -23,7 +23,7 @@ RECORDED = Path(__file__).parent / "recorded"
 
 @dataclass(frozen=True)
 class Request:
-    """One line, and what it is answered with; no status if that does not matter."""
+    """One request and its answer; no status if it does not matter."""
 
     line: str
     user: str
@@ -65,7 +65,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture(scope="module")
 def stage(node: NodeProcess) -> Iterator[Api]:
-    """What there was when the requests were recorded."""
+    """The objects that existed when the requests were recorded."""
     api = Api(node)
     assert api.call("POST", "definitions", (RECORDED / "stage.json").read_bytes()).status == 204
     host, port = node.amqp
@@ -95,7 +95,7 @@ def is_same(body: str, expected: str) -> bool:
 
 
 def ordered(body: str) -> Any:
-    """A document whose rows, if it is a list of them, have an order of our own."""
+    """A document; if it is a list, its rows are sorted."""
     found = json.loads(body) if body[:1] in ("{", "[") else body
     if isinstance(found, list) and all(isinstance(row, dict) for row in found):
         return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))

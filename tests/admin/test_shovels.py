@@ -1,4 +1,4 @@
-"""Shovels of a cluster: every node shows all of them, and takes orders about each, also about those of other nodes."""
+"""Shovels of a cluster: every node shows and controls all of them, also those of other nodes."""
 
 from typing import Any
 from urllib.parse import quote

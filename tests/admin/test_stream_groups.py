@@ -1,4 +1,4 @@
-"""Partitioned streams and their groups over HTTP: what is shown of them, and how they are exported and come back."""
+"""Partitioned streams and their groups over HTTP: their rows, and their export and import."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -55,7 +55,7 @@ def test_a_partition_is_not_deleted_alone(api: Api, stream: str) -> None:
     assert api.call("GET", "queues/%2F/readings-0").status == 404
 
 
-def test_a_group_shows_who_reads_what_and_how_far_it_has_come(api: Api, stream: str, channel: Channel) -> None:
+def test_a_group_shows_its_active_members_and_their_offsets(api: Api, stream: str, channel: Channel) -> None:
     other = channel.connection.channel()
     other.call("basic.qos", prefetch_count=100)
     for name, one in (("a", channel), ("b", other)):

@@ -284,7 +284,7 @@ def test_deleting_a_virtual_host_ends_its_traces(api: Api, node: NodeProcess) ->
     assert "of-gone.log" in [one["name"] for one in api.read("trace-files")]
 
 
-def test_a_user_who_goes_takes_the_trace_along_and_the_reason_is_told(api: Api, name: str) -> None:
+def test_deleting_its_user_ends_a_trace_with_a_reason(api: Api, name: str) -> None:
     assert api.call("PUT", "users/tracer", {"password": "tracer", "tags": ""}).status == 201
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     assert api.call("PUT", "permissions/%2F/tracer", everything).status == 201

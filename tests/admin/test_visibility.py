@@ -1,4 +1,4 @@
-"""What users see, by their tags and permissions: the statuses, reasons and rows RabbitMQ gives."""
+"""The visibility of objects by a user's tags and permissions: the same statuses, reasons and rows as RabbitMQ."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def people(api: Api, node: NodeProcess) -> None:
         ("auth/attempts/hare@here", MONITORS, NOT_MONITOR),
     ],
 )
-def test_a_path_is_open_to_those_it_is_open_to_on_rabbitmq(
+def test_a_path_has_the_same_permissions_as_on_rabbitmq(
     api: Api, path: str, allowed: tuple[str, ...], reason: str
 ) -> None:
     for name in EVERYBODY:
@@ -155,7 +155,7 @@ def test_a_user_without_the_monitoring_tag_sees_their_own_connections_only(api: 
     guests.close()
 
 
-def test_totals_are_those_of_what_one_sees(api: Api) -> None:
+def test_totals_count_only_visible_objects(api: Api) -> None:
     assert api.read("overview")["object_totals"]["queues"] == 2
     seen = api.get("overview", user=("mgmt", "mgmt")).json
     assert seen["object_totals"]["queues"] == 1

@@ -1,9 +1,9 @@
-"""Three real nodes that are one cluster, two with a disc and one without, and what a test does with them.
+"""Three real nodes of one cluster, two disc nodes and a RAM node, and the operations of tests on them.
 
 Where `told` is used (`conftest`), queue `of0` lives on the first node, `of1` on the second, `of2` on the third, and
 each node has a client that consumes from the next node's queue.
 
-Not here: what operators see (the tests).
+Not here: the answers of the HTTP API (the tests).
 """
 
 import json
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -94,7 +95,7 @@ class Trio:
 
     def read(self, path: str) -> list[Any]:
         """The document at a path, as each node tells it when all others have answered; they run, and may be busy."""
-        return [eventually(lambda node=node: node.api.get(path), answered_by_all).json for node in self.nodes]
+        return [eventually(partial(node.api.get, path), answered_by_all).json for node in self.nodes]
 
 
 def answered_by_all(heard: Heard) -> bool:
@@ -105,7 +106,7 @@ def answered_by_all(heard: Heard) -> bool:
 
 
 def eventually(look: Callable[[], T], holds: Callable[[T], bool]) -> T:
-    """What is seen once it is as it should be."""
+    """Read until a condition holds; the last value."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         seen = look()
@@ -116,7 +117,7 @@ def eventually(look: Callable[[], T], holds: Callable[[T], bool]) -> T:
 
 
 def make_user(trio: Trio) -> None:
-    """One who may use everything, and monitor nothing."""
+    """A user with all permissions, and without the tag `monitoring`."""
     assert trio[0].api.call("PUT", "users/nobody", {"password": NOBODY[1], "tags": "management"}).status in (201, 204)
     permissions = {"configure": ".*", "write": ".*", "read": ".*"}
     assert trio[0].api.call("PUT", "permissions/%2F/nobody", permissions).status in (201, 204)

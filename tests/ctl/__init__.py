@@ -1,1 +1,1 @@
-"""`warren ctl` and a real node: what it prints, what it changes, and how it ends."""
+"""`warren ctl` and a real node: its output, its changes, and its exit codes."""

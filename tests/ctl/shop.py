@@ -1,6 +1,6 @@
 """The virtual host the recorded conversations are about: a few things of each kind, made by a client.
 
-Not here: what is said about them (`conversations/`).
+Not here: the commands about them (`conversations/`).
 """
 
 from collections.abc import Iterator

@@ -81,7 +81,7 @@ def test_a_queue_may_copy_several(node: Serving, ctl: Ctl) -> None:
         ),
     ],
 )
-def test_words_that_are_not_understood_are_told(words: list[str], reason: str, ctl: Ctl) -> None:
+def test_invalid_arguments_are_refused_with_a_reason(words: list[str], reason: str, ctl: Ctl) -> None:
     said = ctl("add_queue", *words)
     assert (said.code, said.out) == (64, "")
     assert said.err.startswith(f"Error (argument validation): {reason}")

@@ -1,4 +1,4 @@
-"""The conversations in `conversations/` were held with rabbitmqctl 3.10.8; a node of ours says the same.
+"""The conversations in `conversations/` were recorded from rabbitmqctl 3.10.8; `warren ctl` prints the same.
 
 `$` is a command, `!` a line on standard error, `=` the exit code. In them NODE is the node, <PID> a process, the
 program is called by our name, integers are `long` in JSON, and neither bold letters nor the program's own log lines are

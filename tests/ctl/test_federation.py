@@ -1,4 +1,4 @@
-"""What `warren ctl` tells of links of federation, and does to them."""
+"""`warren ctl` commands about federation links."""
 
 import json
 import time
@@ -72,7 +72,7 @@ def test_a_link_that_is_down_is_shown_with_its_reason(ctl: Ctl) -> None:
     assert table[1].split("\t")[:3] == ["id", "vhost", "type"]
 
 
-def test_a_link_that_is_not_there_cannot_be_restarted(ctl: Ctl) -> None:
+def test_a_missing_link_cannot_be_restarted(ctl: Ctl) -> None:
     said = ctl("-q", "restart_federation_link", "00000000")
     assert said.code != 0
     assert "Link with the given ID was not found" in said.err

@@ -1,4 +1,4 @@
-"""What a node tells of itself, and the checks that orchestrators run."""
+"""Status commands, and the health checks that orchestrators run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is changed of a node while it runs, and stopping it."""
+"""Changing settings of a running node, and stopping it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What an operator does to a running node, and what is left of it afterwards."""
+"""An operator's commands to a running node, and their effects."""
 
 import json
 import subprocess
@@ -172,7 +172,7 @@ def test_another_node_than_those_of_the_cluster_is_unavailable(ctl: Ctl) -> None
     assert said.err.startswith("Error: unable to perform an operation on node 'rabbit@there'.")
 
 
-def test_a_reader_who_has_seen_enough_is_no_failure(node: Serving) -> None:
+def test_a_closed_output_pipe_is_not_an_error(node: Serving) -> None:
     host, port = node.address("http")
     command = f"set -o pipefail; {sys.executable} -m warren.cli.main ctl --http {host}:{port} report | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)

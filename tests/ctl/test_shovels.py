@@ -52,7 +52,7 @@ def test_a_running_shovel_is_listed_in_the_columns_of_rabbitmqctl(ctl: Ctl) -> N
     assert ctl("shovel_status").out == "Shovel status on node warren@here\n"
 
 
-def test_why_a_shovel_broke_is_told(ctl: Ctl) -> None:
+def test_the_reason_of_a_broken_shovel_is_reported(ctl: Ctl) -> None:
     define(ctl, "ctl-breaks", src_uri="amqp://", src_exchange="nosuch", dest_uri="amqp://", dest_queue="ctl.to")
     row = awaited(ctl, "ctl-breaks", "terminated")
     assert row["termination_reason"] == (

@@ -1,4 +1,4 @@
-"""What `warren ctl` tells of streams."""
+"""`warren ctl` commands about streams."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.support.amqp_client import Connection
 
 
 @pytest.mark.usefixtures("node")
-def test_groups_are_listed_with_what_they_lag_and_who_reads(node: Serving, ctl: Ctl) -> None:
+def test_groups_are_listed_with_lag_and_active_members(node: Serving, ctl: Ctl) -> None:
     host, port = node.address()
     connection = Connection.opened((host, port))
     channel = connection.channel()

@@ -1,1 +1,1 @@
-"""What `warren ha` renders, plans and checks, with Debian's HAProxy, Keepalived and nft, and with real nodes."""
+"""`warren ha render`, `plan` and `check`, with Debian's HAProxy, Keepalived and nft, and with real nodes."""

@@ -103,12 +103,12 @@ class Front:
             self.await_standing(name, "UP")
 
     def watched(self, path: str) -> bool:
-        """What Keepalived would hear from its script."""
+        """The exit code of Keepalived's check script."""
         port = str(self.deployment.haproxy.health_port)
         return subprocess.run([str(self.script), port, path]).returncode == 0
 
     def standings(self) -> dict[str, str]:
-        """What HAProxy thinks of each node."""
+        """HAProxy's state of each node."""
         return {row[1].removeprefix("warren-at-"): row[17].split()[0] for row in self._statistics()}
 
     def is_idle(self) -> bool:

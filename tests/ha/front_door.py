@@ -2,7 +2,7 @@
 
 The configurations are what `warren ha render` writes; HAProxy, Keepalived and the nodes are the real programs.
 
-Not here: clients of it (`visitors`), what is done to it (`troubles`).
+Not here: its clients (`visitors`), its faults (`troubles`).
 """
 
 import re
@@ -102,7 +102,7 @@ class FrontDoor:
         return self.holder() or ""
 
     def has_settled_as_backup(self, name: str) -> bool:
-        """Its Keepalived wants the address again, and knows that another one has it."""
+        """Its Keepalived is a backup again, and knows that another machine has the address."""
         states = re.findall(r"Entering (\w+) STATE", self.machines[name].log())
         return bool(states) and states[-1] == "BACKUP"
 

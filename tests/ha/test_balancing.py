@@ -1,4 +1,4 @@
-"""What HAProxy does with the configuration that is rendered for it: whom clients are led to, and who keeps them."""
+"""HAProxy with the rendered configuration: which nodes get new clients, and which keep their clients."""
 
 import os
 import signal
@@ -77,7 +77,7 @@ def test_a_node_that_drains_keeps_its_clients_and_gets_no_more(before_two_nodes:
 
 
 def test_clients_get_in_when_no_node_wants_them(before_two_nodes: Front) -> None:
-    """Otherwise a cluster whose nodes all have an alarm could not be drained."""
+    """Otherwise consumers could not drain a cluster when all nodes have an alarm."""
     made = before_two_nodes
     for name in made.nodes:
         made.ask(name, f"/api/nodes/warren@{name}/draining", "PUT")

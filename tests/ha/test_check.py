@@ -57,7 +57,7 @@ def test_without_a_user_the_cluster_is_not_asked(made: Front) -> None:
     assert lines_of("warning", lines) == [WANTS_HEADER]
 
 
-def test_a_wrong_password_is_told(made: Front) -> None:
+def test_a_wrong_password_is_reported(made: Front) -> None:
     _, lines = checked(made.file, "--user", "guest", "--password", "wrong")
     [_, refused] = lines_of("wrong", lines)
     assert "the cluster cannot be asked about its members and queues" in refused
@@ -82,7 +82,7 @@ def test_a_node_that_waits_for_headers_that_are_not_sent_is_reported(made: Front
     assert any("requires a PROXY header, and the balancers of this deployment send none" in line for line in lines)
 
 
-def test_a_balancer_that_sends_headers_to_nodes_that_expect_none_is_told(tmp_path: Path) -> None:
+def test_proxy_headers_that_nodes_do_not_expect_are_reported(tmp_path: Path) -> None:
     """HAProxy asks with a header, too, so it finds no node fit, and closes what comes."""
     with front(tmp_path, "n1") as one:
         one.nodes["n1"].stop()
@@ -97,7 +97,7 @@ def test_a_balancer_that_sends_headers_to_nodes_that_expect_none_is_told(tmp_pat
     assert "good     node warren@n1 is fit" in lines
 
 
-def test_a_node_that_is_fit_and_deaf_to_clients_is_told(made: Front, tmp_path: Path) -> None:
+def test_a_fit_node_that_does_not_answer_clients_is_reported(made: Front, tmp_path: Path) -> None:
     """A port that takes connections and says nothing, and one that is not there."""
     file = tmp_path / "deaf.toml"
     with socket.create_server(("127.0.0.1", 0)) as mute:

@@ -1,4 +1,4 @@
-"""A node whose HTTP port is taken up by idle connections, as its load balancers see it."""
+"""Load balancers and a node with an HTTP port that is full of idle connections."""
 
 import socket
 from contextlib import ExitStack

@@ -77,7 +77,9 @@ def reaches(world: NamespaceWorld, sender: str, host: str, port: int) -> bool:
         (CLIENTS, SSH, True),
     ],
 )
-def test_a_node_lets_in_whom_the_plan_names(world: NamespaceWorld, sender: str, port: int, passes: bool) -> None:
+def test_the_firewall_of_a_node_accepts_only_the_planned_networks(
+    world: NamespaceWorld, sender: str, port: int, passes: bool
+) -> None:
     guard(world, "n1", "warren@n1")
     assert reaches(world, sender, "n1", port) == passes
 
@@ -85,6 +87,8 @@ def test_a_node_lets_in_whom_the_plan_names(world: NamespaceWorld, sender: str, 
 @pytest.mark.parametrize(
     ("sender", "port", "passes"), [(CLIENTS, 5672, True), (CLIENTS, 15672, False), ("lb2", 15672, True)]
 )
-def test_a_balancer_lets_in_whom_the_plan_names(world: NamespaceWorld, sender: str, port: int, passes: bool) -> None:
+def test_the_firewall_of_a_balancer_accepts_only_the_planned_networks(
+    world: NamespaceWorld, sender: str, port: int, passes: bool
+) -> None:
     guard(world, "lb1", "lb1")
     assert reaches(world, sender, "lb1", port) == passes

@@ -13,7 +13,7 @@ from warren.cli.ha.probes import probe_amqp, probe_fitness
 
 @contextmanager
 def saying(reply: bytes) -> Iterator[int]:
-    """A port that takes one connection, says this, and hangs up."""
+    """A port that accepts one connection, sends this, and closes it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
@@ -53,6 +53,6 @@ def test_a_name_that_is_none_is_not_reached() -> None:
     assert probe_amqp(host, 5672).refusal
 
 
-def test_a_port_that_is_not_there_is_not_reached() -> None:
+def test_a_closed_port_is_not_reached() -> None:
     found = probe_fitness("127.0.0.1", free_port())
     assert (found.refusal, found.unreached) == ("connection refused", True)

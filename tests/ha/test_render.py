@@ -1,4 +1,4 @@
-"""`warren ha render`: what it writes, and when it writes nothing; checked by the real HAProxy and Keepalived."""
+"""`warren ha render`: its files, and when it writes none; the real HAProxy and Keepalived check them."""
 
 import subprocess
 from pathlib import Path
@@ -135,7 +135,7 @@ def test_a_missing_program_is_named_with_the_way_out(
         bundle.check_configurations(deployment())
 
 
-def test_a_user_that_is_not_here_is_said_not_to_have_been_checked(tmp_path: Path) -> None:
+def test_an_unknown_user_is_reported_as_not_checked(tmp_path: Path) -> None:
     file = tmp_path / "ours.toml"
     for user, remarks in (("haporxy", 1), ("root", 0)):
         file.write_text(f'{FILE}\n[haproxy]\nuser = "{user}"\n')
@@ -169,7 +169,7 @@ def test_wrong_usage_is_reported_in_a_sentence(tmp_path: Path, words: tuple[str,
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     (tmp_path / "ours.toml").write_text(FILE)
     (tmp_path / "taken").write_text("a file")
     done = warren("ha", "render", str(tmp_path / "ours.toml"), "--out", str(tmp_path / "taken"))

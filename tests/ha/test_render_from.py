@@ -1,4 +1,4 @@
-"""`warren ha render` of what is no node, with options that would be overlooked, and on machines that lack something."""
+"""`warren ha render --from`: addresses that are not nodes, options without effect, and machines without programs."""
 
 import os
 import pwd

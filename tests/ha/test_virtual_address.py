@@ -1,6 +1,6 @@
 """One virtual address on two balancers: the real Keepalived and HAProxy on hosts of their own, before a real node.
 
-Not here: what clients with a cluster behind it notice of all that (`test_front_door`).
+Not here: clients of a cluster behind it (`test_front_door`).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What happens to the machines behind a virtual address, and what their clients notice of it.
+"""Faults of the machines behind a virtual address, and their effect on clients.
 
 Not here: the clients (`visitors`), the machines (`front_door`).
 """
@@ -19,7 +19,7 @@ HOLD_S = 12.0
 
 @dataclass(frozen=True)
 class Trouble:
-    """`strike` says how it is mended. `pauses`: no client is served while it lasts."""
+    """`strike` injects the fault and returns its repair. `pauses`: no client is served while it lasts."""
 
     name: str
     strike: Callable[[FrontDoor], Callable[[], None]]

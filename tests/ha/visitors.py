@@ -1,9 +1,9 @@
-"""Clients that know nothing but the virtual address, publish and consume through all faults, and keep books.
+"""Clients that know only the virtual address, publish and consume through all faults, and record the results.
 
 Each is a connection of its own that recovers by itself (`warren.client.recovering`); all run in one thread, on the host
 of the clients. A message counts when its confirm is there; until then it may be sent again.
 
-Not here: what happens (`troubles`).
+Not here: the faults (`troubles`).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Visitors:
         self._thread.start()
 
     def end(self) -> set[str]:
-        """Publish no more, take what is there; what was confirmed and did not come."""
+        """Stop publishing and drain the queue; the confirmed messages that did not come."""
         self._publishing = False
         deadline = time.monotonic() + PATIENCE_S
         while self.confirmed - self.came and time.monotonic() < deadline and self.trouble is None:

@@ -1,6 +1,6 @@
 """A RabbitMQ, a node, and `warren migrate` between them, for one virtual host of a test's own.
 
-Not here: what must come of it.
+Not here: the claims (the tests).
 """
 
 import os

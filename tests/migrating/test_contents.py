@@ -28,7 +28,7 @@ def test_everything_comes_in_order_and_the_count_matches(moving: Moving) -> None
     assert everything_in(channel, "bills") == numbered(10)
 
 
-def test_nothing_stays_behind_but_what_was_asked_for(moving: Moving) -> None:
+def test_a_move_leaves_no_shovels_and_no_exchanges_behind(moving: Moving) -> None:
     moving.fill("orders", numbered(50))
     assert moving.run()[0] == 0
     assert moving.shovels() == []
@@ -38,7 +38,7 @@ def test_nothing_stays_behind_but_what_was_asked_for(moving: Moving) -> None:
     assert (found.messages, found.consumers) == (0, 0)
 
 
-def test_a_message_is_what_it_was(moving: Moving) -> None:
+def test_a_moved_message_keeps_its_key_properties_and_body(moving: Moving) -> None:
     """Its key is that with which it was published, and a header that would send it elsewhere sends it nowhere."""
     channel = moving.at_source()
     channel.declare_queue("orders", durable=True)
@@ -115,7 +115,7 @@ def await_begun(moving: Moving) -> None:
 
 @pytest.mark.parametrize("who", ["RabbitMQ", "Warren"])
 def test_nothing_is_lost_when_a_broker_is_killed_on_the_way(who: str, moving: Moving, tmp_path: Path) -> None:
-    """What was on the way comes again: in order, and no more of it than a shovel may have unacked."""
+    """Messages under way come again: in order, and no more than a shovel's prefetch."""
     server: RabbitMQ = moving.rabbitmq
     moving.fill("orders", numbered(MANY))
     command = moving.begin()

@@ -1,4 +1,4 @@
-"""Definitions of a live RabbitMQ come to Warren, whole, once, and never over what is there."""
+"""Definitions of a running RabbitMQ are imported into Warren completely, once, and never over existing ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A queue that goes at Warren while its contents come: what RabbitMQ still has of it stays there, and comes later."""
+"""A queue that is deleted at Warren during the move: its remaining messages stay in RabbitMQ, and move later."""
 
 from tests.migrating.moving import Moving, everything_in
 from tests.support.deadlines import eventually

@@ -1,4 +1,4 @@
-"""Who else consumes at RabbitMQ while contents come: what they have acked explains a difference, and proves nothing."""
+"""Other consumers at RabbitMQ during the move: their acks explain a difference of counts, and prove no loss."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What cannot be done is said in a sentence, with nothing half done."""
+"""A move that is impossible is refused with a sentence, and changes nothing."""
 
 import subprocess
 
@@ -29,14 +29,14 @@ def test_a_wrong_option_is_wrong_usage(arguments: list[str], sentence: str) -> N
     assert sentence in err
 
 
-def test_a_rabbitmq_that_is_not_there_is_said_to_be(moving: Moving) -> None:
+def test_a_missing_rabbitmq_is_reported(moving: Moving) -> None:
     silent = f"http://127.0.0.1:{free_port()}"
     code, err = refusal("--from", silent)
     assert code == 1
     assert err.startswith(f"warren: RabbitMQ at {silent} does not answer: ")
 
 
-def test_a_wrong_password_is_said_to_be(moving: Moving) -> None:
+def test_a_wrong_password_is_named_as_the_reason(moving: Moving) -> None:
     host, port = moving.rabbitmq.http
     code, err = refusal("--from", f"http://guest:wrong@{host}:{port}")
     assert code == 1
@@ -83,7 +83,7 @@ def test_a_queue_of_rabbitmqs_that_the_user_may_not_read_is_named_before_anythin
     assert moving.run("--amqp", f"amqp://reader:reader@{host}:{port}", *more)[0] == 0
 
 
-def test_a_queue_that_who_moves_may_not_write_to_at_warren_is_named_before_anything_is_brought(moving: Moving) -> None:
+def test_a_missing_write_permission_at_warren_is_reported_before_the_move(moving: Moving) -> None:
     moving.fill("bills", [b"one"])
     moving.fill("orders", [b"one"])
     moving.operator.vhost(moving.vhost)
@@ -106,7 +106,7 @@ def test_a_closed_amqp_port_is_not_reported_as_missing_permissions(moving: Movin
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["a move", "a dry run"])
-def test_a_wrong_password_over_amqp_is_said_before_anything_is_brought(more: tuple[str, ...], moving: Moving) -> None:
+def test_a_wrong_password_over_amqp_is_reported_before_the_move(more: tuple[str, ...], moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     host, port = moving.rabbitmq.address
     code, _, err = moving.run("--amqp", f"amqp://guest:wrong@{host}:{port}", *more)
@@ -127,7 +127,7 @@ def test_a_virtual_host_of_warren_that_the_mover_may_not_enter_is_left_as_it_is(
     assert moving.operator.read("queues", moving.vhost) == []
 
 
-def test_a_shovel_of_somebodys_own_is_not_taken_for_one_of_the_move(moving: Moving) -> None:
+def test_another_shovel_with_a_reserved_name_refuses_the_move(moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     moving.run("--definitions-only")
     moving.operator.parameter("shovel", "migrate-orders", own_shovel(moving), moving.vhost)
@@ -155,7 +155,7 @@ def own_shovel(moving: Moving) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("where", ["Warren", "RabbitMQ"])
-def test_an_exchange_of_somebodys_own_is_neither_published_to_nor_deleted(where: str, moving: Moving) -> None:
+def test_another_exchange_with_a_reserved_name_is_neither_used_nor_deleted(where: str, moving: Moving) -> None:
     moving.fill("orders", [b"one"])
     if where == "Warren":
         moving.run("--definitions-only")

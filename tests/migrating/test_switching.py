@@ -7,7 +7,7 @@ BACKLOG = 2000
 
 
 def prepared(moving: Moving) -> tuple[Publisher, Consumer]:
-    """A backlog, one who adds to it and one who takes from it, at RabbitMQ."""
+    """A backlog at RabbitMQ, with a publisher and a consumer."""
     publisher, consumer = Publisher("orders", BACKLOG), Consumer("orders")
     moving.fill("orders", [b"%d" % number for number in range(BACKLOG)])
     publisher.start(moving.source_url)
