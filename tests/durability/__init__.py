@@ -1,1 +1,1 @@
-"""Nodes that are killed, restarted, filled beyond their memory and their disk, and what their clients remember."""
+"""Nodes that are killed, restarted, filled beyond their memory and their disk; their clients record every promise."""

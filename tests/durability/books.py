@@ -1,4 +1,4 @@
-"""What the clients of a node remember over all its runs, and what it owes them for it.
+"""The records of a node's clients over all its restarts, and the promises that follow from them.
 
 A *life* is one run of the process. A client records an action before it begins, and an answer after it arrived. So at
 the moment of a kill the books know which messages are promised and which are uncertain.
@@ -6,12 +6,12 @@ the moment of a kill the books know which messages are promised and which are un
     published     sent; nothing is promised
     confirmed     a persistent message that was confirmed is delivered until a consumer settles it
     settling      an ack or a reject is on its way; the message may come back, or not
-    certain       something the same channel sent after the ack was confirmed: batches are flushed in order, so the ack
-                  is on disk, and the message never comes back
+    certain       a later publish of the same channel was confirmed: batches are flushed in order, so the ack is on
+                  disk, and the message never comes back
 
 Each broken promise is a sentence in `complaints`.
 
-Not here: the clients (`workers`), when the node dies (`siege`).
+Not here: the clients (`workers`), the kills (`siege`).
 """
 
 import threading
@@ -86,7 +86,7 @@ class QueueBook:
 
 
 class Books:
-    """The memory of all clients."""
+    """The records of all clients."""
 
     def __init__(self) -> None:
         self.life = 1
@@ -140,7 +140,7 @@ class Books:
             self.tally["settled"] += 1
 
     def certain(self, queue: str, tokens: list[Token]) -> None:
-        """These were settled, and something later is on disk."""
+        """These messages were acked or rejected, and a later batch is on disk."""
         with self._lock:
             for token in tokens:
                 self.queues[queue].copies[token].certain = True

@@ -1,6 +1,6 @@
-"""A publisher that numbers its messages and, whenever it lost its connection, repeats all that was not confirmed.
+"""A publisher that numbers its messages and repeats all unconfirmed ones after it lost its connection.
 
-Now and then it repeats something that was confirmed long ago, too: it cannot tell the difference.
+At times it also repeats messages that were confirmed long ago.
 
 Not here: killing the node.
 """

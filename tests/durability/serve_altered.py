@@ -5,16 +5,15 @@
 The journal's files grow to SEGMENT_BYTES, so that a short run fills many. With a HASTE_S above 0 the node lies: each
 batch is reported as flushed at once, and written that much later.
 
-Not here: what must come of it (`test_kill_nine`).
+Not here: the expected result (`test_kill_nine`).
 """
 
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from warren.broker.model.effects import AppendRecords, Effect
 from warren.broker.model.events import Event, FlushCompleted
@@ -25,7 +24,7 @@ from warren.node.disk.disk import TurnLoopPort
 
 
 class WithoutReports:
-    """A node's turns that hear nothing of what is stored."""
+    """A node's turns without reports of flushed batches."""
 
     def __init__(self, turns: TurnLoopPort) -> None:
         self.loop = turns.loop
@@ -74,8 +73,8 @@ def main() -> int:
     segment_bytes, HastyDisk.haste_s = int(sys.argv[1]), float(sys.argv[2])
     read_settings = node_settings.read_settings
 
-    def read_altered(*arguments: Any) -> node_settings.NodeSettings:
-        settings = read_settings(*arguments)
+    def read_altered(flags: node_settings.NodeFlags, environment: Mapping[str, str]) -> node_settings.NodeSettings:
+        settings = read_settings(flags, environment)
         settings.broker.segment_bytes = segment_bytes
         return settings
 
@@ -83,7 +82,7 @@ def main() -> int:
     if HastyDisk.haste_s > 0:
         from warren.node import service
 
-        service.Disk = HastyDisk  # type: ignore[misc]
+        vars(service)["Disk"] = HastyDisk
     return run(sys.argv[3:])
 
 

@@ -1,4 +1,4 @@
-"""A node under load that is killed again and again, and held to its promises.
+"""A node under load that is killed again and again, and the check of its promises.
 
 ::
 
@@ -6,8 +6,8 @@
           ── at last: everything is drained, in order, and the books are balanced
 
 The load: publishers with confirms through a durable exchange to three queues (plain, lazy, with dead letters), to one
-with priorities and to one whose messages a transaction moves on; pairs of messages in transactions; consumers of
-different manners; queues that come and go. Some kills hit the node while it starts.
+with priorities and to one from which transactions move messages on; pairs of messages in transactions; consumers that
+ack, requeue and reject; queues that come and go. Some kills hit the node while it starts.
 
 Not here: the promises (`books`), the clients (`workers`).
 """
@@ -46,7 +46,7 @@ SMALL_SEGMENT_BYTES = 250_000
 """So small that a round fills a few."""
 
 LITTLE_MEMORY = "vm_memory_high_watermark.absolute = 8MB\n"
-"""So little that most of a backlog is on disk alone."""
+"""Low enough to keep most of a backlog only on disk."""
 
 NEVER_CONSUMED = ("results", "pairs.a", "pairs.b", "receipts")
 
@@ -119,7 +119,7 @@ CAST: tuple[tuple[type[Worker], int], ...] = (
 
 
 class Siege:
-    """One node, its clients' books, and the chance that kills it."""
+    """One node, its clients' records, and random kills."""
 
     def __init__(self, node: NodeProcess, seed: int) -> None:
         self.node = node
@@ -159,7 +159,7 @@ class Siege:
         self.kills += 1
 
     def start_again(self) -> None:
-        """Now and then it does not even come up before it dies again."""
+        """At times the node is killed again before it is ready."""
         self.books.begin_life()
         while self.chance.random() < 0.2:
             self.node.spawn()
@@ -239,7 +239,7 @@ class Siege:
                 yield worker
 
     def _check_buildings(self, channel: Channel) -> None:
-        """Of the last life's queues, those that stand are bound and those that were deleted are gone."""
+        """Of the queues before the kill, existing ones are bound and deleted ones are gone."""
         channel.confirm()
         for number, queue in enumerate(sorted(self._buildings.standing), start=1):
             channel.publish(BUILDING_SITE, queue, b"is it there?", mandatory=True)
@@ -256,7 +256,7 @@ class Siege:
 
 
 def altered_node(directory: Path, segment_bytes: int, haste_s: float = 0.0, configuration: str = "") -> NodeProcess:
-    """A node whose segments are of another size; with haste, one that confirms before it writes."""
+    """A node with another segment size; with haste, one that confirms before it writes."""
     script = Path(__file__).with_name("serve_altered.py")
     command = [sys.executable, str(script), str(segment_bytes), str(haste_s)]
     return NodeProcess(directory, configuration=configuration, command=command)

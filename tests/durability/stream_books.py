@@ -1,4 +1,4 @@
-"""What the publishers and readers of one stream heard, and whether a new reading of the stream agrees.
+"""The records of the publishers and readers of one stream, compared with a new reading of the stream.
 
 A publisher's messages are numbered, in the order in which it publishes them, and it never publishes one twice. So
 

@@ -1,6 +1,6 @@
-"""Backlogs far beyond the memory a node may use: it takes them, stays small, and gives them and the disk back.
+"""Backlogs far beyond a node's memory limit: the node accepts them, stays small, delivers them and frees the disk.
 
-The process is watched all along: the watermark is no cap, but what is above it must be little.
+The memory of the process is sampled throughout: it may exceed the watermark only by little.
 """
 
 import contextlib

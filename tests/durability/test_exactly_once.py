@@ -1,4 +1,4 @@
-"""A publisher that repeats all it is not sure of, with the same ids, on a node that is killed again and again: each
+"""A publisher repeats all unconfirmed messages with the same ids, on a node that is killed again and again: each
 message is in its queues once, and none is missing.
 
 `WARREN_KILLS` sets how often the node is killed.

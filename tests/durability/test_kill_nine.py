@@ -39,8 +39,10 @@ def test_no_promise_is_broken_by_kill_nine(tmp_path: Path, memory: str) -> None:
 
 
 def test_a_node_that_confirms_before_it_flushes_is_caught(tmp_path: Path) -> None:
-    hasty = altered_node(tmp_path, SMALL_SEGMENT_BYTES, haste_s=HASTE_S)
-    siege = Siege(hasty, seed=1)
+    # the queues are on disk before the first kill: they are declared on a node that does not lie
+    siege = Siege(altered_node(tmp_path, SMALL_SEGMENT_BYTES), seed=1)
+    siege.node.stop()
+    hasty = siege.node = altered_node(tmp_path, SMALL_SEGMENT_BYTES, haste_s=HASTE_S)
     try:
         # nothing is missing after a life in which a busy machine has confirmed nothing
         while siege.kills < HASTY_KILLS or (not siege.books.tally["missing"] and siege.kills < HASTY_KILLS_MAX):
@@ -53,5 +55,5 @@ def test_a_node_that_confirms_before_it_flushes_is_caught(tmp_path: Path) -> Non
         siege.finish()
     finally:
         siege.node.kill()
+    # the list of complaints is bounded, so earlier ones may leave no room for this one
     assert siege.books.tally["lost"] > 0
-    assert any(" lost " in complaint for complaint in siege.books.complaints)

@@ -1,4 +1,4 @@
-"""Clients that people use, over a crash of their node."""
+"""Public client libraries, over a crash of their node."""
 
 import asyncio
 

@@ -1,15 +1,15 @@
-"""Clients that work until the node dies under them, each a thread with a connection of its own.
+"""Clients that work until the node is killed, each a thread with a connection of its own.
 
     Publisher         a window of publishes with confirms
     PairPublisher     transactions of two messages, one for each of two queues
-    Consumer          settles in one of several manners; a *receipt*, a confirmed publish on the same channel, makes
-                      sure of what it settled before
+    Consumer          acks, requeues or rejects; a *receipt*, a confirmed publish on the same channel, shows that its
+                      earlier acks are on disk
     Mover             takes from one queue and publishes to another, in transactions
     Builder           declares, binds and deletes queues
 
 A worker ends when its connection does. A worker that fails while the node is not being killed complains.
 
-Not here: their memory (`books`), declaring and killing (`siege`).
+Not here: their records (`books`), declaring and killing (`siege`).
 """
 
 import random
@@ -140,7 +140,7 @@ class PairPublisher(Worker):
             self.dying.wait(PAUSE_S)
 
     def _roll_back(self, channel: Channel) -> None:
-        """The books do not know this one: it would be an invention."""
+        """A message that is not recorded: it must never be delivered."""
         token = Token(f"{self.name} undone", self.books.next_number(self.name))
         channel.publish("", self.queues[0], token.body(), properties_of(token))
         channel.call("tx.rollback")

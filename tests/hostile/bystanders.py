@@ -1,4 +1,4 @@
-"""A well-behaved publisher and consumer, each on a connection of its own, who must not notice hostile clients.
+"""A well-behaved publisher and consumer, each on a connection of its own, that hostile clients must not disturb.
 
 They exchange one message after another on a thread while the test's attackers are at work. Each message must arrive,
 be the one that was sent, be confirmed, and do all that within `LATENCY_MAX_S`, of which the node may have worked for
@@ -15,10 +15,10 @@ from tests.support.amqp_client import Channel, Connection
 from tests.support.node_process import NodeProcess
 
 WORK_MAX_S = 3.0
-"""Generous; a node that does an attacker's bidding works longer before it comes to others."""
+"""Generous; a node that does all of an attacker's work first takes longer."""
 
 LATENCY_MAX_S = 10.0
-"""The same, where a busy machine leaves any of us waiting."""
+"""The same, with the delays of a busy machine."""
 
 PAUSE_S = 0.005
 

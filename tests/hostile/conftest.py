@@ -1,4 +1,4 @@
-"""Nodes for hostile clients to be let loose on.
+"""Nodes for the tests with hostile clients.
 
 Not here: the clients.
 """
@@ -11,7 +11,7 @@ import pytest
 from tests.support.node_process import NodeProcess
 
 HANDSHAKE_S = 6.0
-"""Little, and yet more than a busy machine takes for a handshake that is meant well."""
+"""Short, and yet longer than a normal handshake takes on a busy machine."""
 SETTINGS = f"handshake_timeout = {HANDSHAKE_S * 1000:.0f}\n"
 
 
@@ -29,7 +29,7 @@ def small_node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 def serving(directory: Path, configuration: str) -> Iterator[NodeProcess]:
-    """A node until the test is over; it must have survived, without a word of its own failing."""
+    """A node until the test is over; it must have survived, without an internal error in its log."""
     path = directory / "node.conf"
     path.write_text(configuration)
     node = NodeProcess(directory, "--config", str(path))

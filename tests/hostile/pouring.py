@@ -1,4 +1,4 @@
-"""Publishing faster than a node can like.
+"""Publishing faster than a node can accept.
 
 Not here: the tests that use it (`test_greed`, `test_hoarding`).
 """

@@ -1,5 +1,5 @@
-"""Clients that speak AMQP and take or give more than is good for anyone: the node's memory stays bounded, and others
-are served meanwhile.
+"""Clients with valid AMQP that send or take excessive amounts: the node's memory stays bounded, and other clients are
+served meanwhile.
 
 Not here: clients that do not speak it (`test_bad_streams`), data that the node keeps for a client (`test_hoarding`).
 """

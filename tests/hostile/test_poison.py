@@ -32,7 +32,7 @@ def test_a_forged_count_of_deaths_is_counted_on_or_left(channel: Channel, count:
     channel.await_counts("graves", 1)
 
 
-def test_a_dead_letter_key_longer_than_a_key_can_be_harms_nobody(channel: Channel) -> None:
+def test_a_dead_letter_key_of_excessive_length_does_no_harm(channel: Channel) -> None:
     arguments = {**DEAD_LETTERS, "x-dead-letter-routing-key": "k" * 300}
     channel.send("queue.declare", queue="long", exclusive=True, arguments=arguments)
     if channel.next().name == "queue.declare-ok":

@@ -34,7 +34,7 @@ class Authority:
         issued.private_key_pem.write_to_path(self.server.key)
 
     def client(self, common_name: str, organization: str) -> CertificateFile:
-        """A certificate whose subject is the organization, then the common name."""
+        """A certificate with the organization, then the common name, as its subject."""
         subject = x509.Name(
             [
                 x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization),

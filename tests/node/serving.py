@@ -1,6 +1,6 @@
 """`warren serve` as a child process, with any options, environment and limits, and everything it printed.
 
-Not here: a node that only has to be there (`tests.support.node_process`).
+Not here: a node with default options (`tests.support.node_process`).
 """
 
 import os
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from tests.support.deadlines import eventually
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 COMMAND = [sys.executable, "-m", "warren.cli.main"]
 
 
 class Serving:
-    """A node that said it is ready."""
+    """A node that has printed its ready line."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Serving:
         self.process.send_signal(number)
 
     def exit_code(self) -> int:
-        """What the node ended with, once it has; all it printed after the first line is nothing."""
+        """The exit code, when the node has ended; it must have printed nothing after the first line."""
         code = self.process.wait(DEADLINE_S)
         assert self.process.stdout is not None
         assert self.process.stdout.read() == ""
@@ -77,8 +77,7 @@ class Serving:
         return self.exit_code()
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process)
 
     def resident_bytes(self) -> int:
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -90,6 +89,12 @@ class Serving:
             self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
+
+
+def cpu_s(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> float:
+    """The CPU time that a process has used."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _limit_descriptors(count: int) -> None:

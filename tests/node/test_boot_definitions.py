@@ -50,7 +50,7 @@ def started(directory: Path, configuration: str) -> Serving:
 
 
 def refused(directory: Path, configuration: str) -> str:
-    """What a node that does not start says."""
+    """The error message of a node that does not start."""
     config = directory / "refused.conf"
     config.write_text(configuration)
     command = [*COMMAND, "serve", "--config", str(config), "--data", str(directory / "data"), *OPTIONS]
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path, content: bytes, reaso
     assert refused(tmp_path, f"load_definitions = {path}") == f"warren: {path} {reason}"
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nosuch.json"
     said = refused(tmp_path, f"load_definitions = {path}")
     assert said == f"warren: the definitions {path} cannot be read: No such file or directory"

@@ -1,4 +1,4 @@
-"""A node whose disk fails or fills up: it stops, or waits, and says so."""
+"""A node with a failing or full disk: it stops, or waits, and logs it."""
 
 import signal
 import sys

@@ -18,7 +18,7 @@ PERSISTENT = {"delivery_mode": 2}
 
 
 class SmallDisk:
-    """A node whose data directory is a file system of 16 MiB that only the node sees."""
+    """A node with its data on a file system of 16 MiB that only the node sees."""
 
     def __init__(self, serve: Serve, directory: Path) -> None:
         directory.mkdir()
@@ -57,7 +57,7 @@ def small_disk(serve: Serve, tmp_path: Path) -> SmallDisk:
 
 
 def publishing(channel: Channel) -> None:
-    """Fill the disk's last blocks with a message that does not fit into what was made ready for it."""
+    """Fill the last blocks with a message that does not fit into the preallocated space."""
     channel.call("confirm.select")
     channel.publish("", "kept", b"x" * 3_000_000, PERSISTENT)
 

@@ -1,4 +1,4 @@
-"""What a node kept is there again after it was killed, and after it was stopped."""
+"""Confirmed messages survive a kill and a stop of the node."""
 
 import signal
 from pathlib import Path

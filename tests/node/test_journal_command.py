@@ -1,4 +1,4 @@
-"""`warren journal` on the data directories of real nodes: what it prints, what it changes, what it refuses."""
+"""`warren journal` on the data directories of real nodes: its output, its changes, its refusals."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests.support.node_process import NodeProcess
 from warren.broker.model.journal import MetadataChange
 from warren.cli.main import run
 from warren.node.cluster.cluster_file import ClusterFacts, ClusterFile
-from warren.node.disk.offline import OfflineDirectory
+from warren.node.disk.offline_directory import OfflineDirectory
 from warren.node.disk.sqlite_store import SqliteStore
 
 Captured = pytest.CaptureFixture[str]
@@ -260,7 +260,7 @@ def test_messages_of_queues_that_old_metadata_does_not_know_are_named_and_left_a
 
 
 def make_member(directory: Path, *unknown: str) -> Path:
-    """As a cluster leaves it, whose store has the definitions of these queues; its mark is returned."""
+    """Make it the journal of a cluster member: the cluster's store has these queues. Returns its mark."""
     ClusterFile(str(directory)).write(ClusterFacts("some cluster", "disc", enlisted=True))
     metadata = SqliteStore(str(directory / "metadata.db"))
     revision, values = metadata.snapshot()

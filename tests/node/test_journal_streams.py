@@ -1,4 +1,4 @@
-"""`warren journal` on the streams of real nodes: what it finds, and what it keeps of damaged ones."""
+"""`warren journal` on the streams of real nodes: its findings, and the messages it keeps of damaged streams."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     declare(started, "log", ARGUMENTS)
     store(started, "log", [body_of(number) for number in range(COUNT)])
     deadline = time.monotonic() + DEADLINE_S
-    # what is being written when the node stops is in the journal as well as in a file
+    # messages that are being written when the node stops are in the journal as well as in a file
     while len(files(started)) < 3 or live_bytes(started) >= CHUNK_BYTES:
         assert time.monotonic() < deadline, "chunks are not written"
         time.sleep(0.02)
@@ -46,7 +46,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 def live_bytes(node: NodeProcess) -> int:
-    """What of the journal is in no file of the stream."""
+    """The messages of the journal that are in no file of the stream."""
     host, port = node.addresses["http"]
     with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=DEADLINE_S) as answer:
         [line] = [line for line in answer.read().decode().splitlines() if line.startswith("warren_journal_live_bytes ")]
@@ -65,7 +65,7 @@ def inspected(node: NodeProcess, capsys: Captured) -> tuple[int, dict[str, Any],
 
 
 def read(node: NodeProcess, end: int) -> dict[int, bytes]:
-    """All there is, by offset; nothing for what is said to be lost."""
+    """All messages by offset; None for offsets reported as lost."""
     found: dict[int, bytes] = {}
     with pika.BlockingConnection(pika.ConnectionParameters(*node.amqp)) as connection:
         channel = connection.channel()
@@ -141,7 +141,7 @@ def test_salvage_keeps_every_message_that_is_whole_at_its_offset(
     assert code == 1
     assert findings["faults"]
     missing = {offset for first, last in stream["missing"] for offset in range(first, last + 1)}
-    # what came first may have gone in good order
+    # retention may have removed the first messages
     assert missing or spoil is spoil_head
     spoilt = {path.name: path.read_bytes() for path in files(node)}
     assert run(["journal", "salvage", str(node.data), "--yes"]) == 0

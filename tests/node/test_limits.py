@@ -1,14 +1,18 @@
 """A real node at its limits: descriptors and memory."""
 
 import socket
+import subprocess
+import sys
 import time
 
 from tests.node.conftest import Connect, Serve
+from tests.node.serving import cpu_s
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 
 DESCRIPTORS = 64
 CLIENTS = 100
+SPUN_S = 1.0
 
 
 def test_a_node_out_of_descriptors_neither_spins_nor_dies(serve: Serve, connect: Connect) -> None:
@@ -42,7 +46,7 @@ def test_publishers_are_blocked_above_the_memory_watermark(serve: Serve, connect
     client = connect(node, opened=True)
     channel = client.channel()
     channel.call("queue.declare", queue="full")
-    # a body of one frame each: what has come of a longer one counts, and its publisher would be blocked amid it
+    # one frame for each body: the received part of a longer one counts, and its publisher would be blocked inside it
     for _ in range(3):
         channel.publish("", "full", bytes(100_000))
     assert channel.counts("full") == (3, 0)

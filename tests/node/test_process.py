@@ -84,7 +84,7 @@ def test_a_stop_says_goodbye_to_every_client_and_exits_zero(
     assert node.exit_code() == 0
 
 
-def test_a_stop_closes_the_door_first(serve: Serve, connect: Connect) -> None:
+def test_a_stop_closes_the_listeners_first(serve: Serve, connect: Connect) -> None:
     node = serve()
     client = connect(node, opened=True)
     node.signal(signal.SIGTERM)
@@ -141,8 +141,8 @@ def test_a_core_that_fails_ends_the_process_with_its_traceback(serve: Serve, con
     ("host", "sentence"),
     [("192.0.2.1", "192.0.2.1 is not an address of this machine"), ("nowhere.invalid", "nowhere.invalid:0 is unknown")],
 )
-def test_an_address_that_is_not_there_yet_is_no_reason_to_give_up(tmp_path: Path, host: str, sentence: str) -> None:
-    """As at boot, before the network is there; the unit starts the node again unless it ends with 2."""
+def test_a_missing_address_exits_with_a_code_that_systemd_restarts(tmp_path: Path, host: str, sentence: str) -> None:
+    """As at boot, before the network is up; the systemd unit restarts the node unless its exit code is 2."""
     for option in ("--amqp", "--http"):
         others = [word for each in ("--amqp", "--http") if each != option for word in (each, "127.0.0.1:0")]
         said = _refused(option, f"{host}:0", *others, "--data", str(tmp_path / "data"), exit_code=3)

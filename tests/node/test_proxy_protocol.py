@@ -111,7 +111,7 @@ def test_the_api_gets_the_addresses_of_its_clients(serve: Serve) -> None:
     node = serve(configuration=f"{LISTENERS}management.proxy_protocol = true\n")
     login = base64.b64encode(b"guest:guest").decode()
     request = (
-        f"GET /api/whoami HTTP/1.1\r\nhost: x\r\nauthorization: Basic {login}\r\nconnection: close\r\n\r\n".encode()
+        f"GET /api/whoami HTTP/1.1\r\nhost: [::]\r\nauthorization: Basic {login}\r\nconnection: close\r\n\r\n".encode()
     )
 
     def status(*sent: bytes) -> bytes:
@@ -123,7 +123,7 @@ def test_the_api_gets_the_addresses_of_its_clients(serve: Serve) -> None:
                 return b""
 
     assert b" 200 " in status(version_2("127.0.0.9"), request)
-    # guest is one of those who may come from this machine alone
+    # guest is one of the loopback_users
     assert b" 401 " in status(version_2("192.0.2.7"), request)
     assert status(request) == b""
     line_of(node, "proxy_header.refused")
@@ -152,7 +152,7 @@ def test_haproxy_sends_the_addresses_of_its_clients(serve: Serve, balance: Balan
     assert " peer=127.0.0.5:" in line_of(node, "connection.opened")
     connection.socket.close()
     node.wait_for(lambda: node.events("connection.lost"))
-    # its own checks, which speak for no client, are not logged
+    # HAProxy's own health checks, which have no client, are not logged
     assert not node.events("proxy_header.refused")
     assert not node.events("handshake.refused")
 

@@ -1,4 +1,4 @@
-"""What a real node tells systemd."""
+"""The notifications of a real node to systemd."""
 
 import http.client
 import os
@@ -15,7 +15,7 @@ from tests.node.serving import DEADLINE_S, Serving
 
 
 class Systemd:
-    """The socket that a service is told of, and what came."""
+    """The notification socket, and its messages."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -70,7 +70,7 @@ def test_a_process_whose_node_is_stopped_stays_a_service_that_is_ready(serve: Se
 
 
 @pytest.mark.parametrize("address", ["/nonexistent/notify", "vsock:2:1234", ""])
-def test_a_systemd_that_is_not_there_is_no_harm(serve: Serve, address: str) -> None:
+def test_a_node_runs_without_systemd(serve: Serve, address: str) -> None:
     node = serve(environment={"NOTIFY_SOCKET": address})
     assert node.stop() == 0
 

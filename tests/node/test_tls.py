@@ -40,7 +40,7 @@ def certified(authority: Authority, *lines: str) -> str:
 
 @pytest.fixture
 def secure(connect: Connect, authority: Authority) -> Secure:
-    """A connection whose TLS handshake is done."""
+    """A connection after its TLS handshake."""
 
     def secured(node: Serving, client: CertificateFile | None = None) -> Connection:
         context = ssl.create_default_context(cafile=authority.path)
@@ -151,7 +151,9 @@ def test_a_handshake_that_stalls_is_dropped(
     secure(node).authenticate()
 
 
-def test_bytes_that_are_no_tls_are_refused_and_harm_nobody(serve: Serve, secure: Secure, authority: Authority) -> None:
+def test_bytes_that_are_not_tls_are_refused_and_disturb_no_client(
+    serve: Serve, secure: Secure, authority: Authority
+) -> None:
     node = serve(configuration=configuration(authority))
     bystander = secure(node)
     password_login(bystander)
@@ -163,7 +165,7 @@ def test_bytes_that_are_no_tls_are_refused_and_harm_nobody(serve: Serve, secure:
 
 
 def _end_of(peer: socket.socket) -> bool:
-    """The other side hangs up, politely or not, before the deadline."""
+    """The other side closes or resets the connection before the deadline."""
     try:
         while peer.recv(4096):
             pass

@@ -1,4 +1,4 @@
-"""Whether bytes were refused, and with which fault.
+"""The fault with which bytes are refused, if any.
 
 Not here: the bytes (`wire_strategies`).
 """

@@ -1,7 +1,7 @@
 """A client's machine and a node's session, coupled in memory: both understand all methods of each other.
 
-The model is what the client itself was told and did: publishes that are confirmed are in their queue or came back,
-deliveries that are acked never come again, and what was not acked is still there at the end.
+The model is the client's own record: confirmed publishes are in their queue or were returned, acked deliveries never
+come again, and unacked messages are still there at the end.
 """
 
 import random
@@ -68,7 +68,7 @@ def cutter(seed: int) -> Cut:
 
 
 class Conversation:
-    """A client that does what dice say, and remembers what it was told."""
+    """A client with random actions that records every answer."""
 
     def __init__(self, seed: int, frame_max: int) -> None:
         self.dice = random.Random(seed)
@@ -217,7 +217,7 @@ def test_any_bytes_of_a_broker_raise_nothing_and_the_end_is_reported_once(seed: 
 
 
 def broker_stream() -> bytes:
-    """A little of everything that a broker may say to the client above."""
+    """A sample of all methods that a broker may send to the client above."""
     return b"".join(
         [
             encode_method(1, BasicDeliver("c", 1, False, "x", "key")) + content(b"a body", Properties(message_id="m")),

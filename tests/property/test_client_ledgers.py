@@ -59,7 +59,7 @@ def ack_steps(draw: st.DrawFn) -> list[tuple[str, int, bool]]:
 
 
 class BrokersView:
-    """What a broker makes of acks: it knows what it waits for, and is strict about everything else."""
+    """A broker's view of acks: it knows the unacked tags, and refuses all others."""
 
     def __init__(self) -> None:
         self.unacked: list[int] = []

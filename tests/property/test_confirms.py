@@ -57,7 +57,7 @@ def test_publishes_that_are_all_pending_get_one_answer_a_batch(sizes: list[int],
 
 
 @given(st.integers(1, 2**63 - 2), st.integers(1, 65535))
-def test_numbers_and_channels_of_any_size_are_told(number: int, channel: int) -> None:
+def test_confirms_encode_numbers_and_channels_of_any_size(number: int, channel: int) -> None:
     confirms = Confirms()
     confirms.last_no = number
     out = BytesWriter()
@@ -67,7 +67,7 @@ def test_numbers_and_channels_of_any_size_are_told(number: int, channel: int) ->
 
 
 class MixedTraffic(RuleBasedStateMachine):
-    """Publishes of every fate, batches in flight, and a client that remembers what it was told."""
+    """Publishes with every outcome, batches in flight, and a client that records its confirms."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class MixedTraffic(RuleBasedStateMachine):
 
     @rule()
     def tell(self) -> None:
-        """Also in the midst of a turn."""
+        """Also in the middle of a turn."""
         for answer in answers_of(self.confirms):
             self.hear(answer)
         assert self.untold.isdisjoint(self.fates), "something that is decided was not told"

@@ -1,7 +1,7 @@
-"""Publishers that repeat themselves against a naive model: whenever the node dies, a queue knows the ids of exactly the
-messages that it kept, as many as its window is wide; and the offsets that it was told last.
+"""Publishers that repeat messages, against a naive model: after a crash at any moment, a queue knows the ids of exactly
+the messages that it kept, up to the size of its window, and the last stored offsets.
 
-Not here: what else the disk keeps (`test_journal`), several nodes (`tests/simulation`).
+Not here: other data on disk (`test_journal`), several nodes (`tests/simulation`).
 """
 
 from copy import deepcopy

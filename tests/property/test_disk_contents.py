@@ -1,7 +1,7 @@
 """A copy on disk against sets: messages come in any order, are removed before or after, through restarts.
 
-The model is a master: it gives out positions, and knows what is alive. The copy gets some of it as it comes, some late,
-some never; removals always. Small segments roll, are compacted and dropped all the while.
+The model is a master: it assigns positions, and knows the live messages. The copy gets some of them at once, some late,
+some never; it gets all removals. Small segments roll, are compacted and dropped throughout.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Given:
 
 
 class DiskCopyAgainstSets(RuleBasedStateMachine):
-    """What the copy holds is what it was given, less what was removed."""
+    """The copy holds the messages it was given, less the removed ones."""
 
     @initialize(max_priority=st.sampled_from([0, 0, 2]), segment_bytes=st.sampled_from([600, 2000, 1 << 30]))
     def begin(self, max_priority: int, segment_bytes: int) -> None:
@@ -42,7 +42,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
         self.lacking: dict[int, Given] = {}
         # removed in this life of the copy, before it came
         self.buried: list[Given] = []
-        self.lent = 0
+        self.delivered = 0
         self.whole = False
         # what was written when the last turn ended
         self.written: tuple[dict[int, Given], int] = ({}, 0)
@@ -56,7 +56,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
         size=st.integers(0, 60),
     )
     def give(self, kinds: list[tuple[bool, int]], priority: int, deadline: bool, size: int) -> None:
-        """Some are sent at once, one in three is not; whether it lasts is another matter."""
+        """Some are sent at once, one in three is not."""
         for persistent, sent in kinds:
             position = self.next_position
             self.next_position += 1
@@ -140,9 +140,9 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
     @rule(data=st.data())
     def mark_delivered(self, data: st.DataObject) -> None:
         position = data.draw(st.sampled_from(sorted(self.alive)))
-        assert self.world.copy.mark_delivered(position) == (position > self.lent)
-        if position > self.lent:
-            self.lent = position if self.max_priority == 0 else 1 << 62
+        assert self.world.copy.mark_delivered(position) == (position > self.delivered)
+        if position > self.delivered:
+            self.delivered = position if self.max_priority == 0 else 1 << 62
 
     @precondition(lambda self: not self.lacking)
     @rule()
@@ -155,7 +155,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
     @rule()
     def end_turn(self) -> None:
         self.world.go_on()
-        self.written = (dict(self.held), self.lent)
+        self.written = (dict(self.held), self.delivered)
 
     @rule()
     def make_room(self) -> None:
@@ -166,19 +166,19 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
     def restart(self) -> None:
         """What this turn did is lost: what it stored, and what it removed, so that the copy has some that is gone."""
         self.world = self.world.restart()
-        held, lent = self.written
+        held, delivered = self.written
         self.held = {given.position: given for given in held.values() if given.persistent}
         self.lacking = {position: given for position, given in self.alive.items() if position not in self.held}
         self.buried = []
         self.whole = False
         known = max([int(self.world.queue_index.next_position) - 1, 0])
-        self.lent = min(lent, known)
-        assert self.world.copy.delivered_up_to() == self.lent
-        self.written = (dict(self.held), self.lent)
+        self.delivered = min(delivered, known)
+        assert self.world.copy.delivered_up_to() == self.delivered
+        self.written = (dict(self.held), self.delivered)
 
     @rule()
     def take_stock(self) -> None:
-        """As a deposed master does, whose book was a queue's."""
+        """Turn a queue's index into a mirror's, as a deposed master does."""
         self.end_turn()
         self.world.prepare()
 
@@ -217,7 +217,7 @@ class DiskCopyAgainstSets(RuleBasedStateMachine):
         for entry, given in zip(entries, wanted, strict=True):
             assert (entry.position, entry.expires_at_ms) == (given.position, given.expires_at_ms)
             assert entry.message.persistent == given.persistent
-            assert entry.redelivered == (entry.position <= self.lent)
+            assert entry.redelivered == (entry.position <= self.delivered)
 
 
 TestDiskCopyAgainstSets = DiskCopyAgainstSets.TestCase

@@ -1,4 +1,4 @@
-"""The figures of a node against a plain count of what its clients said and heard, over random conversations."""
+"""The stats of a node against plain counts of what its clients sent and received, over random conversations."""
 
 from collections import Counter
 from random import Random
@@ -67,7 +67,7 @@ class Speaker:
 
 
 class Conversation:
-    """Three channels of two connections, and what they said and heard, counted."""
+    """Three channels of two connections, and counts of what they sent and received."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

@@ -79,7 +79,7 @@ def test_no_messages_convince_a_dialler(messages: bytes, nonce: bytes) -> None:
 
 @given(st.data())
 def test_one_changed_octet_anywhere_is_the_end_of_trust(data: st.DataObject) -> None:
-    """The one who is sent the changed octet may wait for more, or refuse; the one who judges last never agrees."""
+    """The receiver of the changed octet may wait for more, or refuse; the node that checks last never agrees."""
     said = couple(dialler(), accepter())
     turn = data.draw(st.integers(0, len(said) - 1), "turn")
     at = data.draw(st.integers(0, len(said[turn]) - 1), "octet")

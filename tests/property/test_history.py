@@ -1,4 +1,4 @@
-"""The samples of an object, kept in rings that leave out what did not move, against a list of everything."""
+"""The samples of an object, kept in ring buffers that leave out unchanged values, against a full list."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

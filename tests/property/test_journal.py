@@ -1,7 +1,7 @@
-"""A broker and its disk against a naive model: whatever happens and whenever the node dies, every batch counts as a
-whole, and what was confirmed is there.
+"""A broker and its disk against a naive model: after any history and a crash at any moment, every batch counts as a
+whole, and confirmed messages are there.
 
-The disk carries out orders when the machine says so, and reports them when it says so; a crash leaves a prefix of the
+The state machine decides when the disk carries out orders and when it reports them; a crash leaves a prefix of the
 orders, the last of them perhaps torn. After a crash the model is what it was when the last whole batch was ordered.
 
 Not here: what recovery makes of damage (`tests/unit/store`), a world of clients and time (`tests/simulation`).
@@ -51,7 +51,7 @@ Contents = dict[str, list[tuple[int, bytes]]]
 
 
 class SlowCore(Core):
-    """A core whose disk does nothing by itself. `stored` is told the number of every batch that is ordered."""
+    """A core with a disk that does nothing by itself. `stored` gets the number of every ordered batch."""
 
     def __init__(self, disk: PlainDisk, now_ms: int, stored: Callable[[int], None]) -> None:
         super().__init__(BrokerSettings())
@@ -85,7 +85,7 @@ class SlowCore(Core):
                 self._done_no = order.batch_no
 
     def tell(self) -> None:
-        """The disk says what it has done, and answers what it was asked."""
+        """The disk reports completed orders, and answers reads."""
         events: list[Event] = []
         if self._done_no > self._reported_no:
             self._reported_no = self._done_no
@@ -230,7 +230,7 @@ class BrokerAndDiskAgainstLists(RuleBasedStateMachine):
     # -- between
 
     def _compare(self) -> None:
-        """A node on a copy of the disk hands out exactly what the model has, in order."""
+        """A node on a copy of the disk delivers exactly the model's messages, in order."""
         core = SlowCore(self.disk.copy(), self.now_ms, lambda batch_no: None)
         client = core.client()
         for queue, contents in self.model.items():

@@ -1,7 +1,7 @@
 """The ledger of unacked deliveries against a model that is nothing but a dict by tag.
 
 Bursts are long enough to make the ledger compact its list and set stragglers aside. Deliveries are taken by a consumer
-of a deleted queue, which ignores what comes back to it, so that the ledger alone is under test.
+of a deleted queue, which ignores requeued messages, so that the ledger alone is under test.
 """
 
 from dataclasses import dataclass

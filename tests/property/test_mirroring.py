@@ -1,4 +1,4 @@
-"""Copies are compared as sets of positions would be, and histories of steps as lists would be."""
+"""Copies are compared like sets of positions, and histories of replication batches like lists."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def test_the_difference_of_spans_is_the_difference_of_sets(ours: set[int], their
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[ReplicationBatch], list[ReplicationBatch]]:
-    """What two members of a ring have: each master went on from what one of them had."""
+    """The batches of two members of a replica set: each master continued from the batches of one of them."""
     members: list[list[ReplicationBatch]] = [[], []]
     for epoch in range(1, draw(st.integers(2, 6))):
         master = draw(st.integers(0, 1))
@@ -63,7 +63,7 @@ def test_the_last_common_step_is_the_last_that_is_the_same(
     one, other = members
     same = last_same(one, other)
     ours, theirs = epochs_of(one), epochs_of(other)
-    # what is settled is the same with both, and need not be told apart
+    # committed batches are the same on both, and need not be distinguished
     ours.forget(data.draw(st.integers(0, same)))
     theirs.forget(data.draw(st.integers(0, same)))
     assert last_common_batch(ours, len(one), theirs, len(other)) == same

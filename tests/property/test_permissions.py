@@ -1,4 +1,4 @@
-"""Permissions against a naive judge: what is remembered never differs from what would be found."""
+"""Permissions against a naive check: cached answers never differ from computed ones."""
 
 import re
 

@@ -66,7 +66,7 @@ def test_selection_and_merging_follow_the_rules(steps: list[tuple[str, Policy]],
             made.set_policy(policy, True)
         elif (policy.vhost, policy.name) in made.policies:
             made.clear_policy(policy.vhost, policy.name, False)
-        # asked in between, so that what is remembered from before the next step would be noticed
+        # asked after each step, so that a stale cache would be noticed
         made.for_queue(vhost, name)
     policy_of_queue = best(made.policies, vhost, name, "queues")
     limits = best(made.operator_policies, vhost, name, "queues")

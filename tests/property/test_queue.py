@@ -1,8 +1,8 @@
 """A queue against a model that is nothing but a list of dictionaries sorted by position.
 
-The model knows the rules in their plainest form: what is next is the highest priority and the lowest position;
-deadlines count at the heads of levels; limits count what is ready. It takes from the consumers which messages they were
-given and insists that they were the next ones. After every step all that can be seen of the two is compared.
+The model has the rules in their plainest form: the next message is the one with the highest priority and the lowest
+position; deadlines count at the heads of priorities; limits count ready messages. It learns from the consumers which
+messages they got, and asserts that they were the next ones. After every step the visible states of both are compared.
 """
 
 from dataclasses import dataclass, field
@@ -210,7 +210,7 @@ class QueueAgainstList(RuleBasedStateMachine):
             self.model.expire(self.model.now_ms)
 
     def model_deliver(self) -> None:
-        """The model's side of handing out: overdue heads die, consumers take, then what is due dies."""
+        """The model's side of a drain: overdue heads expire, consumers take messages, then due messages expire."""
         taken = sorted(
             (entry for consumer in self.consumers for entry in consumer.entries), key=lambda entry: self.rank(entry)
         )

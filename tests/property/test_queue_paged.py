@@ -1,9 +1,10 @@
 """A queue with a log against a list: messages in memory, on disk or being read differ only in time.
 
-The disk answers, and allows deliveries, when the machine says so. The model is a sorted list that follows what the
-queue does, event by event, and insists that each is allowed: what goes out is the next one, what expires is due and
-at the head of its level, what a limit drops is the next one of a queue that is too long. What must happen in the end
-is asked for when the disk has answered everything. A restart at the end finds what was promised to outlive one.
+The state machine decides when the disk answers and allows deliveries. The model is a sorted list that follows the
+queue, event by event, and asserts that each event is allowed: a delivered message is the next one, an expired message
+is due and at the head of its priority, a message dropped by a limit is the next one of a queue that is too long. When
+the disk has answered everything, the model asserts what must have happened. A restart at the end finds all messages
+that must survive it.
 """
 
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         self.ready: list[Item] = []
         self.arriving: Item | None = None
         self.unacked: dict[int, tuple[Item, Entry]] = {}
-        # dead and not yet buried
+        # dead and not yet dead-lettered
         self.dead: list[Item] = []
         self.deaths_seen = 0
         self.position = 0
@@ -314,12 +315,12 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.queue.check()
-        lent = [item for item, _ in self.unacked.values()]
+        unacked = [item for item, _ in self.unacked.values()]
         assert self.queue.ready_count() == len(self.ready)
-        assert self.queue.unacked_count() == len(lent)
+        assert self.queue.unacked_count() == len(unacked)
         assert self.queue.ready_bytes() == sum(len(item.body) for item in self.ready)
-        assert self.queue.unacked_bytes() == sum(len(item.body) for item in lent)
-        least = sum(item.held_bytes() for item in lent)
+        assert self.queue.unacked_bytes() == sum(len(item.body) for item in unacked)
+        least = sum(item.held_bytes() for item in unacked)
         most = least + sum(item.held_bytes() for item in self.ready)
         assert least <= self.world.turn.held_bytes <= most
 
@@ -351,11 +352,11 @@ class PagedQueueAgainstList(RuleBasedStateMachine):
         assert (self.world.turn.held_bytes, self.log.positions(), self.log.live_count()) == (0, [], 0)
 
     def restart(self) -> None:
-        """What outlives the node is in another queue, in order, and can be taken from there."""
+        """The messages that survive the node are in a recovered queue, in order, and can be consumed."""
         found = self.log.restart()
         plain = QueueSettings(max_priority=self.settings.max_priority)
         after = World(settings=plain, log=found)
-        after.queue.recover(found.runs(), self.position + 1)
+        after.queue.recover(found.position_ranges(), self.position + 1)
         after.queue.check()
         alive = [*self.ready, *self.dead, *(item for item, _ in self.unacked.values())]
         kept = sorted((item for item in alive if item.persistent and self.log.durable), key=Item.rank)

@@ -1,6 +1,6 @@
-"""Links that are lost at any moment: what was confirmed arrives, and nothing comes twice without saying so.
+"""Links that are lost at any moment: confirmed messages arrive, and a second delivery is marked as redelivered.
 
-Publishers and consumers on two nodes use a queue on a third. Bytes on their way are carried in steps, and a link may be
+Publishers and consumers on two nodes use a queue on a third. Bytes are transferred in steps, and a link may be
 cut between any two of them and come back later. In the end everything is linked again and drained.
 
 Not here: what is the same as with a queue of one's own node (`test_remote_queue`).

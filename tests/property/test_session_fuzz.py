@@ -1,4 +1,4 @@
-"""A short run of `bench/fuzz`: worlds full of hostile clients, in which a well-behaved pair must notice nothing.
+"""A short run of `bench/fuzz`: hostile clients must not disturb a well-behaved publisher and consumer.
 
 Not here: ten million frames (`make soak`), hostile clients of a real process (`tests/hostile`).
 """
@@ -21,7 +21,7 @@ def test_a_crowd_of_mutants_disturbs_neither_the_node_nor_its_other_clients(numb
     world = World(20260, number)
     world.run(TURNS)
     assert world.mutated > 2000
-    # the mutants got past the door, and were told why they were thrown out
+    # the mutants got past the handshake, and were closed with a reply code
     assert {501, 503, 504, 505} <= set(world.closes)
 
 

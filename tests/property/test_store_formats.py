@@ -192,6 +192,7 @@ class RemovedAgainstSet(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_held_without_a_removal_above_the_floor(self) -> None:
+        self.removed.check()
         assert (self.removed.bytes_held() == 0) == (max(self.model) < self.removed.floor)
 
     def teardown(self) -> None:

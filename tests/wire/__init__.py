@@ -9,10 +9,10 @@ RabbitMQ. Where Warren may differ on purpose:
 
 | conversation                              | RabbitMQ 3.10.8           | Warren                              |
 |-------------------------------------------|---------------------------|-------------------------------------|
-| unknown method, undecodable field table   | hangs up without a word   | may say 501, 502, 503 or 540 first  |
+| unknown method, undecodable field table   | closes the socket at once | may send 501, 502, 503 or 540 first |
 | undecodable content header                | 541 INTERNAL_ERROR        | may say 501 or 502 instead          |
-| an error before the vhost is open         | hangs up, 3 s later       | hangs up, at once if it likes       |
-| a framing error                           | 501, hangs up 3 s later   | 501, hangs up, at once if it likes  |
+| an error before the vhost is open         | hangs up, 3 s later       | hangs up, 3 s later or earlier      |
+| a framing error                           | 501, hangs up 3 s later   | 501, hangs up, 3 s later or earlier |
 | field tables nested thousands deep        | accepted                  | accepted, or 501, 502 or 506        |
 | a body frame longer than announced        | becomes the body          | may close with 501 or 505           |
 | type of a refused number, in the text     | its width: short, long... | may say signedint, or double        |

@@ -37,7 +37,7 @@ def judged_by_rabbitmq() -> bool:
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Skip tests of Warren's own features on RabbitMQ, and tests of users at a broker whose HTTP API is not known."""
+    """Skip tests of Warren's own features on RabbitMQ, and tests of users at a broker without a known HTTP API."""
     if collection_path.name in ABOUT_USERS:
         return True if given_address() and not given_address("WARREN_TEST_HTTP") else None
     return True if collection_path.name.startswith("test_warren_") and judged_by_rabbitmq() else None
@@ -45,7 +45,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 @pytest.fixture(scope="session")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Address | None]]:
-    """Where the broker speaks AMQP and HTTP."""
+    """The broker's AMQP and HTTP addresses."""
     address = given_address()
     if address is not None:
         yield {"amqp": address, "http": given_address("WARREN_TEST_HTTP")}
@@ -68,7 +68,7 @@ def broker(addresses: dict[str, Address | None]) -> Address:
 
 @pytest.fixture(scope="session")
 def operator(addresses: dict[str, Address | None]) -> Operator:
-    """Who may change users and virtual hosts there."""
+    """An operator who may change users and virtual hosts there."""
     address = addresses["http"]
     assert address is not None
     return Operator(address)

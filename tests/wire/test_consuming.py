@@ -236,7 +236,7 @@ def test_deleting_a_queue_cancels_its_consumers(connection: Connection) -> None:
     reader.call("basic.qos")
 
 
-def test_a_client_that_does_not_understand_cancels_is_not_told(connect: Connect, unique: Unique) -> None:
+def test_a_client_without_the_cancel_capability_gets_no_basic_cancel(connect: Connect, unique: Unique) -> None:
     queue = unique("deleted")
     reader = connect(capabilities={**CAPABILITIES, "consumer_cancel_notify": False}).channel()
     owner = connect().channel()

@@ -1,4 +1,4 @@
-"""Dead letters: where they go, what is written on them, how often they may come round."""
+"""Dead letters: their routes, their headers, and how often they may cycle."""
 
 import time
 from typing import Any

@@ -94,7 +94,7 @@ DIFFERENT: tuple[tuple[str, Any, Any, str], ...] = (
 
 
 def refuse(channel: Channel, queue: str, arguments: dict[str, Any], text: str, type_name: str = "") -> None:
-    """`{type}` in the text stands for the type's name, or for the one that every number of its kind may go by."""
+    """`{type}` in the text stands for the type's name, or for the common name of all numbers of its kind."""
     channel.send("queue.declare", queue=queue, exclusive=True, arguments=arguments)
     accepted = [text.replace("{type}", name) for name in (type_name, WIDER.get(type_name, type_name))]
     close = channel.expect("channel.close")

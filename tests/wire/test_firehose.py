@@ -108,7 +108,7 @@ def test_a_publish_with_every_property(
     expect_copy(traces, "publish.x", b"body \xff", headers)
 
 
-def test_a_publish_without_properties_to_nobody(
+def test_an_unroutable_publish_without_properties(
     channel: Channel, traces: Channel, node: str, whereabouts: dict[str, Any]
 ) -> None:
     channel.publish("amq.direct", "nowhere", b"")

@@ -1,4 +1,4 @@
-"""From the protocol header to connection.open-ok, and every way not to arrive there."""
+"""The handshake, from the protocol header to connection.open-ok, and every way in which it fails."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each method needs, and in which words a broker refuses it."""
+"""The permissions that each method needs, and the texts of refusals."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("things")
 
 @pytest.fixture(scope="module")
 def user(operator: Operator) -> Iterator[str]:
-    """A user whose permissions each test sets; its password is its name."""
+    """A user; each test sets its permissions; its password is its name."""
     name = f"wire-user-{uuid.uuid4().hex[:10]}"
     operator.user(name)
     yield name
@@ -189,7 +189,7 @@ def test_topic_permissions_judge_routing_keys(permitted: Named, user: str, opera
     channel.publish("wire-t", f"{user}-/-x")
     channel.publish("amq.topic", "x")
     channel.publish("wire-e", "x")
-    # CC is not looked at
+    # CC is not checked
     channel.publish("wire-t", f"{user}-/-x", properties={"headers": {"CC": ["x"]}})
     channel.call("queue.bind", queue="wire-q", exchange="wire-t", routing_key="r.x")
     refuses(channel, say("basic.publish", exchange="wire-t", routing_key="x"), topic_refused("x"))

@@ -218,7 +218,7 @@ def test_messages_of_one_channel_keep_their_order(channel: Channel) -> None:
     assert channel.bodies(500) == bodies
 
 
-def test_copies_go_to_the_keys_in_cc_and_bcc_and_bcc_is_not_told(channel: Channel) -> None:
+def test_copies_go_to_the_keys_in_cc_and_bcc_and_bcc_is_removed(channel: Channel) -> None:
     to, copied, blind = (own_queue(channel) for _ in range(3))
     headers = {"CC": [copied], "BCC": [blind], "kept": 1}
     channel.publish("", to, b"letter", {"headers": headers})

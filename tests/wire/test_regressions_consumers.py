@@ -1,4 +1,4 @@
-"""Consumers of a queue, where brokers were found to differ: whose turn it is, and what is refused first."""
+"""Consumers of a queue, where brokers were found to differ: the next consumer, and the order of refusals."""
 
 from tests.support.amqp_client import Channel
 

@@ -1,4 +1,4 @@
-"""Streams as RabbitMQ has them: what may be declared, who may read how, and from where."""
+"""Streams as RabbitMQ has them: declarations, readers, and their offsets."""
 
 from typing import Any
 

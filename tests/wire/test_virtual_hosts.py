@@ -41,7 +41,9 @@ def test_a_virtual_host_must_exist_and_be_open_to_the_user(dial: Dial, user: str
     refused(dial, user, vhost, f"access to vhost '{vhost}' refused for user '{user}'")
 
 
-def test_a_permission_to_do_nothing_opens_the_door(operator: Operator, connect: Connect, user: str, vhost: str) -> None:
+def test_an_empty_permission_is_enough_to_open_a_virtual_host(
+    operator: Operator, connect: Connect, user: str, vhost: str
+) -> None:
     operator.permit(user, "^$", "^$", "^$", vhost)
     connect(user=user, password=user, virtual_host=vhost)
 

@@ -1,4 +1,4 @@
-"""A node beyond its memory watermark: publishers are told and held, everyone else is served.
+"""A node beyond its memory watermark: publishers are notified and blocked, other clients are served.
 
 RabbitMQ 3.10.8 says and does the same when its watermark is lowered, but it holds back even the publish that finds
 memory low, of which it has read no more than the method; here that one may be let in.

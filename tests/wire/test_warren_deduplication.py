@@ -1,4 +1,4 @@
-"""Publishers that repeat themselves: a message with the same publisher and publishing id is kept once by each queue."""
+"""Publishers that repeat messages: a message with the same publisher and publishing id is kept once by each queue."""
 
 from typing import Any
 

@@ -92,7 +92,7 @@ def test_the_bindings_of_the_moment_it_is_due_decide(channel: Channel, unique: U
         ("direct", "k", "j", False),
     ],
 )
-def test_it_routes_as_its_inner_type_does(
+def test_a_delayed_exchange_routes_as_its_inner_type_does(
     channel: Channel, unique: Unique, kind: str, binding: str, key: str, routed: bool
 ) -> None:
     exchange, _ = delaying(channel, unique, kind, binding)

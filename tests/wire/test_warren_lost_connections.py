@@ -1,4 +1,4 @@
-"""A connection that ends gives its messages back to the others; RabbitMQ may hand them to its own other channels."""
+"""Unacked messages of a closed connection go to other connections; RabbitMQ may deliver them to its other channels."""
 
 from collections.abc import Callable
 

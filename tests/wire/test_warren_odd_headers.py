@@ -1,4 +1,4 @@
-"""Headers that are wrong in ways RabbitMQ does not survive: there they cost the queue its process, here nothing."""
+"""Invalid headers that crash the queue process in RabbitMQ, and do no harm in Warren."""
 
 from typing import Any
 

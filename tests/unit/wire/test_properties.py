@@ -60,7 +60,7 @@ def test_each_property_can_be_the_only_one(name: str) -> None:
     assert scanned(payload).flags == int.from_bytes(payload[12:14], "big")
 
 
-def test_properties_show_and_compare_what_is_present() -> None:
+def test_properties_show_and_compare_their_present_fields() -> None:
     assert Properties() == Properties()
     assert Properties(priority=1) != Properties(priority=2)
     assert hash(Properties(message_id="m")) == hash(Properties(message_id="m"))

@@ -1,4 +1,4 @@
-"""Confirms of messages whose queues are anywhere: one answer for each, and an ack only when all disks have it."""
+"""Confirms of messages for queues on several nodes: one answer for each, and an ack only when all disks have it."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
