@@ -1,6 +1,6 @@
-"""The interpreter imports the compiled copy only while it was made from exactly the sources that are there.
+"""The interpreter imports the compiled copy only if it was made from exactly the current sources.
 
-And a C file of one module is compiled again only if that module, or something it uses of another, has changed.
+A module's C file is compiled again only if the module, or a declaration it uses of another module, has changed.
 """
 
 import importlib.util

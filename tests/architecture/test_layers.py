@@ -1,4 +1,4 @@
-"""The rules of the map of packages that the import contracts in pyproject.toml cannot say."""
+"""Rules about packages that the import contracts in pyproject.toml cannot express."""
 
 import re
 import tomllib
@@ -6,21 +6,21 @@ from pathlib import Path
 
 from tests.architecture.source_tree import PACKAGE, PURE_NAMES, ROOT, imported_names, modules_of, python_files, shown
 
-# What a package beside the layers may import of warren.
+# The packages of warren that a package outside the layers may import.
 ALLOWED_OF_WARREN = {
     "client": {"client", "wire", "errors"},
     "spark": {"spark", "client", "wire", "errors"},
     "pipeline": {"pipeline", "spark", "client", "wire", "errors"},
     "bridges": {"bridges", "client", "broker", "wire", "errors"},
 }
-# What a part of such a package may import besides.
+# Further packages that a part of such a package may import.
 ALLOWED_OF_PARTS = {"client/testing": {"broker"}}
-# What is pure beside the layers: a part of a package whose rest is not.
+# Pure parts of packages that are otherwise not pure.
 PURE_PARTS = {"client/machine"}
 SPARK_HOMES = {"spark", "pipeline", "pyspark_warren"}
 
 
-def test_every_package_has_its_place_on_the_map() -> None:
+def test_every_package_has_an_import_rule() -> None:
     present = {path.stem for path in PACKAGE.iterdir() if path.name not in {"__init__.py", "__pycache__", "py.typed"}}
     assert present - set(_layered_names()) - set(ALLOWED_OF_WARREN) == set()
 
@@ -30,7 +30,7 @@ def test_everything_from_broker_down_is_pure() -> None:
     assert set(layers[layers.index("broker") :]) == set(PURE_NAMES) - PURE_PARTS
 
 
-def test_the_client_and_what_stands_on_it_know_nothing_of_the_broker() -> None:
+def test_the_client_spark_and_pipeline_do_not_import_the_broker() -> None:
     strangers = [
         f"{shown(path)}:{line} imports {name}"
         for package, allowed in ALLOWED_OF_WARREN.items()
@@ -51,7 +51,7 @@ def test_the_simulator_does_not_import_the_admin_shell() -> None:
     assert strangers == []
 
 
-def test_only_what_is_for_spark_imports_pyspark() -> None:
+def test_only_the_spark_packages_import_pyspark() -> None:
     strangers = [
         f"{shown(path)}:{line}"
         for path in python_files("src")

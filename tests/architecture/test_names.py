@@ -1,6 +1,8 @@
-"""A module is named for what it holds; a name that could hold anything soon does."""
+"""Modules and classes have specific names, and a class name is used once."""
 
 import ast
+
+import pytest
 
 from tests.architecture.source_tree import PACKAGE, project_files, python_files, shown, syntax
 

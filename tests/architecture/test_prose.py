@@ -1,4 +1,4 @@
-"""The project's text speaks of the project: nothing unfinished, nothing about the machine it was written on."""
+"""No file has unfinished parts, skipped tests, or text about the place it was written in."""
 
 import re
 
@@ -24,7 +24,7 @@ def test_no_file_names_a_package_registry() -> None:
     assert _found(REGISTRY, project_files()) == []
 
 
-def test_nothing_is_left_unfinished_or_passed_over_but_for_what_a_machine_has_not() -> None:
+def test_nothing_is_unfinished_or_skipped_except_for_a_missing_feature_of_the_machine() -> None:
     [sentence, *more] = _found(UNFINISHED, python_files("src", "tests", "tools", "examples", "bench", "conformance"))
     assert sentence.startswith("tests/support/machine.py:")
     assert more == []

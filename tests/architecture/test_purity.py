@@ -1,6 +1,6 @@
-"""Everything from `broker` down computes and nothing else: no clock, socket, file, thread, dice or log.
+"""Everything from `broker` down is pure: no clock, socket, file, thread, random number or log.
 
-That is what lets the simulator run the same code through pretend faults, and a seed replay a run.
+So the simulator can run the same code with simulated faults, and a seed replays a run.
 """
 
 import ast
@@ -15,7 +15,7 @@ WORLDLY_MODULES = {
     "secrets", "select", "selectors", "shutil", "signal", "socket", "socketserver", "sqlite3", "ssl", "subprocess",
     "sys", "tempfile", "threading", "time", "urllib", "uuid", "warnings",
 }  # fmt: skip
-ALLOWED_PACKAGES = {"warren", "librt", "mypy_extensions"}
+ALLOWED_PACKAGES = {"warren", "librt", "mypy_extensions", "re2"}
 WORLDLY_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
 CLOCK_READERS = {"now", "utcnow", "today"}
 CLOCK_OWNERS = {"datetime", "date"}

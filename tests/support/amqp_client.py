@@ -1,6 +1,6 @@
 """A raw AMQP 0-9-1 client for scripted conversations: blocking sockets, every step visible, nothing automatic.
 
-It does not answer heartbeats, does not answer a close, does not acknowledge: a script that wants those says so. Every
+It does not answer heartbeats, does not answer a close, does not acknowledge: a script does these itself. Every
 wait has a deadline. Silence is proven by round trips (`Channel.expect_silence`), never by waiting.
 
 Not here: the meaning of bytes (`amqp_values`, `amqp_methods`), starting a node (`node_process`).
@@ -238,7 +238,7 @@ class Connection:
         self.expect_hang_up()
 
     def expect_end(self, *courtesy_codes: int) -> None:
-        """The server hangs up; it may say why first, with one of these codes."""
+        """The server closes the socket; it may send a close with one of these codes first."""
         with contextlib.suppress(ServerHungUp):
             close = self.expect(0, "connection.close")
             assert close.reply_code in courtesy_codes, describe(close)
@@ -271,13 +271,13 @@ class Connection:
             self.socket.close()
 
     def cut(self) -> None:
-        """Drop the socket without a word."""
+        """Close the socket without connection.close."""
         with contextlib.suppress(OSError):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def hang_up(self) -> None:
-        """Say that nothing more will come, and see the server hang up too."""
+        """Half-close the socket, and check that the server closes it too."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
         self.expect_hang_up()

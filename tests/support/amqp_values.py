@@ -1,6 +1,6 @@
 """The values of AMQP 0-9-1, written and read for tests: strings, field tables, method arguments, content properties.
 
-It shares no line with the broker's own codec, so that a mistake there cannot hide behind the same mistake here.
+It shares no code with the broker's own codec, so that a mistake there cannot hide behind the same mistake here.
 A Python value has one natural field type (`int` is a signed 32-bit `I`, or `l` when it does not fit); `TypedValue`
 picks any other.
 

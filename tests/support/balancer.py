@@ -21,7 +21,7 @@ STOP_DEADLINE_S = 20.0
 
 
 class BalancerMachine:
-    """The balancer of this name in a deployment; `rendered` is the folder that has one for each machine."""
+    """The balancer of this name in a deployment; `rendered` has a folder for each machine."""
 
     def __init__(self, world: NamespaceWorld, deployment: Deployment, name: str, rendered: Path) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class BalancerMachine:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        # a second process is taken away by the system, later; a Keepalived that starts before that finds it running
+        # the system ends the second process later; a Keepalived that starts before that finds it running
         with suppress(ProcessLookupError):
             while True:
                 os.killpg(process.pid, 0)

@@ -1,7 +1,7 @@
 """A node's core in memory, and clients that speak AMQP to it through its own codec.
 
-`Core` is the shell a node would have: it hands events in, carries the effects out in a world of virtual time, and
-insists on what every shell relies on: pauses and resumes alternate, and nothing is sent to a closed connection.
+`Core` is a shell in memory: it passes events in, carries out the effects in virtual time, and asserts what every shell
+relies on: pauses and resumes alternate, and nothing is sent to a closed connection.
 
 Not here: sockets (`amqp_client`), a whole simulated world (`warren.sim`).
 """
@@ -63,7 +63,7 @@ class Core:
     def __init__(self, settings: BrokerSettings | None = None) -> None:
         self.broker = Broker(settings or BrokerSettings(), seed=b"x")
         self.now_ms = START_MS
-        # when the broker wants to be called next; 0 for not at all
+        # the time of the broker's next timer; 0 for none
         self.timer_at_ms = 0
         self.notes: list[Note] = []
         self.answers: dict[int, CompleteCommand] = {}
@@ -84,14 +84,14 @@ class Core:
         return effects
 
     def settle(self) -> list[Effect]:
-        """Turns until the broker asks for no other one at once."""
+        """Run turns until the broker asks for no further one at once."""
         effects: list[Effect] = []
         while 0 < self.timer_at_ms <= self.now_ms:
             effects += self.turn()
         return effects
 
     def pass_ms(self, milliseconds: int) -> list[Effect]:
-        """Time passes, with a turn at each timer of the broker."""
+        """Advance the time, with a turn at each timer of the broker."""
         until_ms = self.now_ms + milliseconds
         effects: list[Effect] = []
         while 0 < self.timer_at_ms <= until_ms:
@@ -101,7 +101,7 @@ class Core:
         return effects
 
     def connect(self, peer_host: str = "127.0.0.1") -> "Client":
-        """A client whose socket was accepted and who has sent nothing yet."""
+        """A client with an accepted socket that has sent nothing yet."""
         client = Client(self, len(self._clients) + 1)
         self._clients[client.number] = client
         self.turn(ConnectionOpened(client.number, peer_host, 40_000 + client.number, "127.0.0.1", 5672))
@@ -115,7 +115,7 @@ class Core:
         user: str = "guest",
         vhost: str = "/",
     ) -> "Client":
-        """A client that shook hands, with its user's name as its password, and opened channels 1 and up."""
+        """A client after its handshake (the password is the user's name), with channels 1 and up open."""
         client = self.connect()
         client.shake_hands(heartbeat_s, capabilities, user, vhost)
         for number in range(1, channels + 1):
@@ -243,7 +243,7 @@ class Client:
         return self.read(b"".join(published(key, body, exchange) for body in bodies))
 
     def heard(self) -> list[ReceivedMethod]:
-        """Everything since it was asked last."""
+        """Everything received since the last call."""
         heard, self._heard = self._heard, []
         return heard
 
@@ -254,13 +254,13 @@ class Client:
         return [one.method.name for one in self.heard()]
 
     def close_reason(self) -> tuple[int, str]:
-        """The code and text of channel.close, which must be all that was heard."""
+        """The code and text of channel.close, which must be the only method received."""
         (close,) = self.methods()
         assert isinstance(close, ChannelClose)
         return close.reply_code, close.reply_text
 
     def bodies(self) -> list[bytes]:
-        """The bodies of the messages heard, which must be all that was heard."""
+        """The bodies of the received messages; nothing else may have been received."""
         heard = self.heard()
         assert all(one.header for one in heard), [one.method for one in heard]
         return [one.body for one in heard]

@@ -59,7 +59,7 @@ class Coupled:
         return channel
 
     def call(self, channel: ChannelMachine, method: Method) -> CallAnswered:
-        """The answer; there must be one."""
+        """The answer; it must have come."""
         ticket = channel.call(method)
         answers = [event for event in self.run() if isinstance(event, CallAnswered) and event.ticket == ticket]
         assert len(answers) == 1, f"{method.name} was not answered"

@@ -30,7 +30,7 @@ class HAProxy:
             "    timeout connect 5s",
             "    timeout client 1h",
             "    timeout server 1h",
-            # without it a node has no longer to answer a check than there is between two
+            # without it the timeout of a check is the interval between checks
             "    timeout check 20s",
         ]
         text = "\n".join([*begin, *lines, ""])

@@ -1,12 +1,12 @@
-"""A proxy between two hosts whose connections can be made slow, silent in one direction, or broken.
+"""A proxy between two hosts that can delay its connections, silence one direction, or break them.
 
 Delayed bytes stay in order, and the proxy goes on reading meanwhile: a delay costs time, not throughput. A silent proxy
 reads everything as well, and forwards it when the silence ends; the sender does not notice. When a connection ends, the
 proxy forwards all bytes before it closes the other side.
 
-It runs in a thread of its own. The caller makes its sockets, in the namespaces where they belong.
+It runs in a thread of its own. The caller makes its sockets, in their network namespaces.
 
-Not here: leading connections to it (`namespaces`).
+Not here: routing connections to it (`namespaces`).
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Way:
 
     @property
     def towards(self) -> str:
-        """The address that callers mean."""
+        """The address that callers connect to."""
         host: str = self.listening.getsockname()[0]
         return host
 
@@ -58,7 +58,7 @@ class LinkProxy:
         self._within(self._wake())
 
     def break_connections(self) -> None:
-        """End all there are, without a goodbye; others may be made."""
+        """Reset all connections; new ones may be made."""
         self._within(self._break(keep_listening=True))
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class LinkProxy:
             while True:
                 caller, _ = await self._loop.sock_accept(way.listening)
                 connection = self._keep(self._connect(way, caller), "connection")
-                # also that of a connection that was ended before it was begun
+                # also the socket of a connection that was cancelled before it started
                 connection.add_done_callback(lambda _, caller=caller: caller.close())  # type: ignore[misc]
 
     async def _connect(self, way: Way, caller: socket.socket) -> None:
@@ -105,7 +105,7 @@ class LinkProxy:
         with calling:
             for end in (caller, calling):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # a connection that is broken is reset, as one is whose host has forgotten it
+                # a broken connection is reset, as by a host that has no record of it
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             try:
                 await self._loop.sock_connect(calling, address)
@@ -113,7 +113,7 @@ class LinkProxy:
                     both.create_task(self._carry(caller, calling, way.towards))
                     both.create_task(self._carry(calling, caller, back))
             except* OSError:
-                pass  # one end broke it, and so does this one at the other
+                pass  # one end was reset; closing resets the other end, too
 
     async def _carry(self, source: socket.socket, sink: socket.socket, towards: str) -> None:
         """One direction of a connection; an empty chunk is its end."""

@@ -1,4 +1,4 @@
-"""Virtual hosts of a node that agrees with itself, without the rest of the node."""
+"""Virtual hosts of a single node with a local metadata backend, without the rest of the node."""
 
 from warren.broker.appliers import TopologyApplier
 from warren.broker.metadata.backend import LocalMetadataBackend, MetadataAppliers

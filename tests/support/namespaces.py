@@ -7,15 +7,15 @@
     n3 ── veth ──┤
     clients ─────┘   where a test is while it is `inside`, with the threads and processes it starts there
 
-The machine itself has no part in it: no interface, no address and no route of its own is touched, and all of it goes
-with the namespaces. Those of a run that was killed are removed by the next one.
+The interfaces, addresses and routes of the machine itself are not changed, and everything is removed with the
+namespaces. The namespaces of a killed run are removed by the next one.
 
-A host knows by heart which hardware address each other one has. To cut it from another is to let it know a wrong one:
+Each host has static neighbour entries with the hardware addresses of all others. A cut sets a wrong hardware address:
 packets leave, and no host accepts them. That needs only `ip`, works in one direction or in both, and neither end
-notices, as with a cable that is pulled far away. Broadcasts and multicasts still pass; `unplug` stops those, too.
+notices, as with a cable that is pulled elsewhere. Broadcasts and multicasts still pass; `unplug` stops those, too.
 
-Connections between two hosts may be led through a proxy of ours (`detour`), which can be slow, or silent in one
-direction, while all else goes by the switch.
+Connections between two hosts may be routed through a proxy (`detour`), which can be slow, or silent in one direction,
+while all other traffic uses the switch.
 
 Not here: nodes (`tests.cluster.namespace_trio`), the proxy (`link_proxy`).
 """
@@ -47,7 +47,7 @@ _serial = itertools.count(1)
 
 @functools.cache
 def obstacle() -> str:
-    """Why there can be no hosts of one's own on this machine; empty if there can."""
+    """The reason why this machine has no network namespaces; empty if it has."""
     if shutil.which("ip") is None:
         return "there is no `ip` (Debian's package iproute2) to make network namespaces with"
     if os.geteuid() != 0:
@@ -100,7 +100,7 @@ class NamespaceWorld:
     # -- hosts
 
     def namespace(self, host: str) -> str:
-        """By this name `ip netns` knows it."""
+        """Its name for `ip netns`."""
         return f"{self._mark}-{host}"
 
     def address(self, host: str) -> str:
@@ -112,7 +112,7 @@ class NamespaceWorld:
 
     @contextmanager
     def inside(self, host: str) -> Iterator[None]:
-        """This thread is on that host, with all that it starts meanwhile."""
+        """Moves this thread, and everything it starts meanwhile, to that host."""
         with open("/proc/thread-self/ns/net", "rb") as here, (_PLACE / self.namespace(host)).open("rb") as there:
             _enter(there.fileno())
             try:
@@ -143,7 +143,7 @@ class NamespaceWorld:
         self._ip(_SWITCH, f"link set {host} nomaster")
 
     def heal(self) -> None:
-        """Everything passes, by the shortest way."""
+        """Remove all cuts and detours."""
         for one, other in list(self._proxies):
             self._end_detour(one, other)
         for host in self.hosts:
@@ -155,7 +155,7 @@ class NamespaceWorld:
     def detour(self, one: str, other: str, ports: Sequence[int]) -> LinkProxy:
         """Connections between two hosts to these ports go through a proxy from here on, in both directions.
 
-        Each takes the other's address for one of its own, and there the proxy listens. Connections there are break. The
+        Each host gets the other's address as a local one, and the proxy listens there. Existing connections break. The
         proxy listens first, so that no connection finds its port closed.
         """
         both = ((one, other), (other, one))
@@ -210,7 +210,7 @@ def _sweep() -> None:
 
 
 def _remove(beginning: str) -> None:
-    """The namespaces whose names begin so, and the processes in them."""
+    """The namespaces with this prefix, and the processes in them."""
     for place in _PLACE.glob(f"{beginning}*"):
         for pid in subprocess.run(["ip", "netns", "pids", place.name], capture_output=True, text=True).stdout.split():
             if int(pid) != os.getpid():

@@ -77,7 +77,7 @@ class NodeProcess:
         self.await_ready()
 
     def await_ready(self) -> None:
-        """For a node that was spawned."""
+        """Wait until a spawned node is ready."""
         facts = self._wait_until_ready()
         self.name = facts["name"]
         self.addresses = {kind: _address(facts[kind]) for kind in _LISTENERS if ":" in facts.get(kind, "")}
@@ -95,7 +95,7 @@ class NodeProcess:
         return f"{host}:{port}"
 
     def restart(self) -> None:
-        """Stop it in good order, and start it again."""
+        """Stop it with SIGTERM, and start it again."""
         self.stop()
         self.start()
 
@@ -118,7 +118,7 @@ class NodeProcess:
         assert code == 0, f"the node ended with {code}\n{self.log()[-4000:]}"
 
     def kill(self) -> None:
-        """SIGKILL: it has no time for anything."""
+        """End it with SIGKILL."""
         self.process.kill()
         self.process.wait()
         self._close_output()

@@ -1,12 +1,11 @@
 """Ports for the servers that tests start.
 
-They lie below those that the system gives to connections on their way out: a server that is down for a moment finds its
-own port free when it comes back, and a node's etcd member, which begins to listen much later than the node, finds the
-ports above the node's.
+They lie below the system's ephemeral ports: a server that is down for a moment finds its own port free when it comes
+back, and a node's etcd member, which begins to listen much later than the node, finds its ports free.
 
-A port that was given out is not given out again for a while, even if it is not listened on: neither in this process nor
-in another run of tests on the same machine. A file has a byte for each port, which is locked. The default ports of
-nodes and local clusters, and those they search for free ones, are never given out.
+A port is not used twice within some minutes, even if no server listens on it: neither in this process nor in another
+run of tests on the same machine. A file has a byte for each port, which is locked. The default ports of nodes and local
+clusters, and the ranges they search for free ports, are never used.
 """
 
 import contextlib
@@ -74,6 +73,6 @@ def _forget_old() -> None:
 
 @functools.cache
 def _claims() -> int:
-    """Never closed: that would give up every claim of this process."""
+    """Never closed: a close would release every lock of this process."""
     path = os.path.join(tempfile.gettempdir(), f"warren-test-ports-{os.getuid()}")
     return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

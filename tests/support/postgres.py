@@ -1,7 +1,7 @@
 """A PostgreSQL server as a child process, in a folder of its own, on a free port of the loopback.
 
-PostgreSQL does not run as root; where the tests do, it runs as `nobody`. Nothing is kept: no log but its standard
-error, no flushing unless it is `durable`, as benchmarks want it, and the folder goes with the server.
+PostgreSQL does not run as root; if the tests do, it runs as the user `nobody`. It has no log but its standard error,
+does not flush unless it is `durable` (for benchmarks), and its folder is deleted with the server.
 
 Not here: the driver for Java (`JDBC_DRIVER`), which Spark loads.
 """

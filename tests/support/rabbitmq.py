@@ -1,8 +1,8 @@
 """A RabbitMQ server as a child process: Debian's, on free ports of the loopback, in a folder of its own.
 
-It is taken from where `make setup` unpacks Debian's packages, or from where Debian installs them. The scripts of Erlang
-know one place only, so the runtime is started by one of ours. Its port mapper is its own as well: a node that finds
-none starts one that outlives it.
+Its files are where `make setup` unpacks Debian's packages, or where Debian installs them. Erlang's scripts expect one
+fixed place, so a script of this module starts the runtime. It has a port mapper of its own: a node without one would
+start one that outlives it.
 
 Invariants: it answers when this exists, and after `start`; after `close` no process of it is left, nor its folder. One
 that is started again has the data and the port it had.
@@ -85,15 +85,15 @@ class RabbitMQ:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """In good order: it says goodbye to its clients."""
+        """Stop it with `rabbitmqctl`; it closes its clients' connections."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: it has no time for anything."""
+        """End it with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """Leave nothing of it."""
+        """End it, and delete its folder."""
         self.kill()
         self._mapper.kill()
         self._mapper.wait()
@@ -153,7 +153,7 @@ class RabbitMQ:
             "ERL_CRASH_DUMP": f"{self._folder}/crash",
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(self._mapper_port),
-            # its script steps aside for the runtime, whose end can be waited for then
+            # the script execs the runtime, so that the process can be waited for
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_NODENAME": "test@localhost",
             "RABBITMQ_NODE_IP_ADDRESS": self.address[0],

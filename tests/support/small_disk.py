@@ -18,7 +18,7 @@ _OF_ONES_OWN = ("unshare", "--user", "--map-root-user", "--mount")
 
 @functools.cache
 def obstacle() -> str:
-    """Why there can be no such disk on this machine; empty if there can."""
+    """The reason why this machine cannot mount such a disk; empty if it can."""
     if shutil.which("unshare") is None:
         return "there is no `unshare` (Debian's package util-linux) to mount a file system of one's own with"
     trial = subprocess.run([*_OF_ONES_OWN, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True)
@@ -53,7 +53,7 @@ class SmallDisk:
                 pass
 
     def fill(self) -> None:
-        """Leave no room at all."""
+        """Fill every free block."""
         self.top_up()
         while shutil.disk_usage(self._filling.parent).free:
             self.top_up()

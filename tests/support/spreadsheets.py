@@ -1,4 +1,4 @@
-"""A spreadsheet as programs for offices write it, of one sheet or several; just enough for a reader of such files.
+"""A minimal Office Open XML spreadsheet, of one sheet or several.
 
 Not here: reading them.
 """

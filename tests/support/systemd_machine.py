@@ -1,7 +1,7 @@
-"""A machine with a systemd of its own: namespaces for everything, and a root that goes when it does.
+"""A machine with a systemd of its own, in namespaces, with a temporary root file system.
 
-Files written there stay in memory, beside those of this machine. The network is a loopback of its own, so the usual
-ports are free; processes and control groups are its own, too.
+Its root is an overlay of this machine's files; files written there stay in memory. The network is a loopback of its
+own, so the default ports are free; processes and control groups are its own, too.
 
 Invariant: systemd runs when this exists; after `close` no process of it is left.
 
@@ -56,7 +56,7 @@ exec env container=other chroot . /lib/systemd/systemd --system --unit=nothing.t
 
 @functools.cache
 def obstacle() -> str:
-    """Why there can be no such machine here; empty if there can."""
+    """The reason why there can be no such machine here; empty if there can."""
     if os.geteuid() != 0:
         return "only root may start a systemd of its own"
     missing = [tool for tool in (_SYSTEMD, "unshare", "nsenter", "ip") if shutil.which(tool) is None]
