@@ -67,11 +67,10 @@ _SLOW = (
     "simulation/**/test_named_copies.py",
     "simulation/test_streams.py",
 )
-# Pure tests that take seconds uncompiled; `make quick` leaves these out, too.
+# Pure tests that take seconds uncompiled; `make quick` leaves these out, too. Single tests have the marker `lengthy`.
 _LENGTHY = (
-    "architecture/test_names.py",
     "architecture/test_sizes.py",
-    "property/test_confirms_elsewhere.py",
+    "property/test_remote_confirms.py",
     "property/test_deduplication.py",
     "property/test_figures.py",
     "property/test_journal.py",
@@ -80,26 +79,11 @@ _LENGTHY = (
     "simulation/test_determinism.py",
     "simulation/test_planted_bugs.py",
     "simulation/test_seeds.py",
-    "test_compaction.py",
-    "test_dead_letter_slices.py",
-    "test_entry_fetch.py",
-    "test_recovery_cuts.py",
-    "test_recovery_files.py",
-    "test_recovery_flips.py",
-    "test_recovery_lenient.py",
-    "test_recovery_tears.py",
     "test_many_confirms.py",
-    "broker/test_timers.py",
     "test_scrape.py",
     "test_deduplication_window.py",
     "unit/**/peers/test_*.py",
-    "unit/**/test_overflow.py",
-    "unit/**/test_partitions.py",
     "unit/**/test_server.py",
-    "streams/test_chunk_reader.py",
-    "streams/test_probe.py",
-    "streams/test_reader.py",
-    "streams/test_stream.py",
 )
 
 _TESTS = Path(__file__).parent / "tests"

@@ -18,6 +18,7 @@ def test_no_module_or_package_has_a_vague_name() -> None:
     assert vague == []
 
 
+@pytest.mark.lengthy
 def test_no_class_has_a_vague_name() -> None:
     suffixes = tuple(word.capitalize() for word in VAGUE_WORDS)
     vague = [
@@ -56,6 +57,7 @@ def test_a_class_name_stands_for_one_thing() -> None:
     assert {name for name in SHARED_NAMES if len(homes.get(name, ())) < 2} == set()
 
 
+@pytest.mark.lengthy
 def test_every_module_says_what_it_is() -> None:
     silent = [
         shown(path)

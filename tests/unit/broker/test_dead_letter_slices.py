@@ -32,6 +32,7 @@ def dead_lettered(core: Core, client: Client) -> list[bytes]:
     return [heard.body for heard in client.heard() if heard.header]
 
 
+@pytest.mark.lengthy
 def test_letters_keep_their_order_over_slices_and_turns(core: Core, client: Client) -> None:
     client.publish("short", *numbered(0, 5000))
     client.publish("short", *numbered(5000, 10_000))
@@ -59,6 +60,7 @@ def test_others_are_served_while_letters_wait(core: Core, client: Client) -> Non
     assert grave.ready_count() == 12_000
 
 
+@pytest.mark.lengthy
 def test_letters_that_multiply_in_circles_take_many_turns_and_little_room(core: Core, client: Client) -> None:
     for number in range(8):
         client.declare(f"ring{number}", {"x-max-length": 0, "x-dead-letter-exchange": "amq.fanout"})

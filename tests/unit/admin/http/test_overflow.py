@@ -83,6 +83,7 @@ def test_nothing_else_can() -> None:
     serving(conversation, LIMITS)
 
 
+@pytest.mark.lengthy
 def test_a_client_that_asks_nothing_is_soon_disconnected() -> None:
     async def conversation(served: Served) -> None:
         async with crowded(served):

@@ -46,6 +46,7 @@ def assert_recoverable(core: DurableCore) -> None:
     assert recovered.contents() == expected(core.disk, core.disk.truth.queues, recovered.names)
 
 
+@pytest.mark.lengthy
 def test_hours_of_steady_traffic_take_at_most_twice_the_living_bytes() -> None:
     core = core_with("q")
     client = core.client()
@@ -285,6 +286,7 @@ def test_a_damaged_record_leaves_its_segment_where_it_is() -> None:
     assert 1 in core.disk.segments()
 
 
+@pytest.mark.lengthy
 def test_a_record_for_very_many_queues_is_copied_like_any_other() -> None:
     turn = Turn()
     journal = Journal(turn, MetadataChangeLog(0), 1 << 20, 1)

@@ -230,6 +230,7 @@ def test_a_cancelled_fetch_that_waited_for_writing_is_not_read() -> None:
     assert "queue.stopped" not in core.note_names()
 
 
+@pytest.mark.lengthy
 def test_a_wrong_index_never_delivers_a_message_of_another_queue() -> None:
     """An index is not checked as a whole while the node runs: every record it leads to is checked instead."""
     core = DurableCore(PlainDisk())

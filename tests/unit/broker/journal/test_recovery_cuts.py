@@ -78,6 +78,7 @@ def test_a_stop_leaves_nothing_to_guess() -> None:
     assert recovered.contents() == expected(core.disk, core.disk.truth.queues, recovered.names)
 
 
+@pytest.mark.lengthy
 def test_a_node_that_dies_after_any_effect_recovers_the_state_of_that_time() -> None:
     orders = rich_sample(SEGMENT_BYTES, rounds=3).orders
     disk = PlainDisk()

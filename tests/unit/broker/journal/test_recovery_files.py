@@ -174,6 +174,7 @@ def test_a_damaged_index_is_rebuilt(indexed: PlainDisk, content: bytes) -> None:
     assert disk.files[index_name(1)] == indexed.files[index_name(1)]
 
 
+@pytest.mark.lengthy
 def test_every_flipped_bit_of_an_index_is_noticed_when_it_is_counted_with(indexed: PlainDisk) -> None:
     for bit in range(len(indexed.files[index_name(1)]) * 8):
         disk = indexed.copy()
@@ -227,6 +228,7 @@ def test_as_long_as_nothing_was_dropped_no_checkpoint_is_needed() -> None:
     assert_all_there(disk, Recovered(disk.copy()).start())
 
 
+@pytest.mark.lengthy
 def test_every_flipped_bit_of_the_checkpoint_is_noticed(disk: PlainDisk) -> None:
     data = disk.files[CHECKPOINT]
     for bit in range(0, len(data) * 8, 5):

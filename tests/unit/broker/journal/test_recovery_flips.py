@@ -83,6 +83,7 @@ def check(disk: PlainDisk, changed: PlainDisk, truth: Truth, stopped: set[int]) 
             assert recovered.living(name) == wanted[name]
 
 
+@pytest.mark.lengthy
 def test_every_flipped_bit_is_found_and_costs_no_more_than_it_must(disk: PlainDisk) -> None:
     last = len(disk.batches) - 1
     outcomes = {"cut": 0, "stopped": 0, "refused": 0}

@@ -44,7 +44,8 @@ def test_of_a_sound_journal_salvage_keeps_everything(sample: PlainDisk) -> None:
     assert kept.contents() == expected(sample, sample.truth.queues, kept.names)
 
 
-def test_damage_anywhere_costs_only_what_it_hit(sample: PlainDisk, ever: dict[int, dict[int, Living]]) -> None:
+@pytest.mark.lengthy
+def test_damage_loses_only_the_damaged_messages(sample: PlainDisk, ever: dict[int, dict[int, Living]]) -> None:
     names = Recovered(sample.copy()).names
     wanted = expected(sample, sample.truth.queues, names)
     for number in sample.segments():

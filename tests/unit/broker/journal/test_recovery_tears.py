@@ -98,6 +98,7 @@ def test_unflushed_batches_are_not_claimed_as_flushed(scene: Scene) -> None:
     assert 8 <= len(scene.sectors()) <= 10
 
 
+@pytest.mark.lengthy
 def test_with_any_sectors_lost_the_batches_before_the_first_torn_one_survive(scene: Scene, room: bytes) -> None:
     seen = set()
     for arrived in product((False, True), repeat=len(scene.sectors())):
