@@ -3,6 +3,9 @@
 A change of permissions increments the version of the topology, so that publishers check them again when they route. A
 changed or deleted user loses its cached password digest; a deleted user or virtual host loses its connections.
 
+A recorded pattern may be one that this node cannot use (`broker.model.name_pattern`): then it matches nothing, and the
+log says so.
+
 A policy takes effect at once. It may come before its virtual host and be cleared after it: a new virtual host looks up
 the policies that exist.
 
@@ -50,6 +53,7 @@ from warren.broker.metadata.topology_definitions import (
     QueueDefinition,
 )
 from warren.broker.model.stats import NodeStats
+from warren.broker.model.turn import Turn
 from warren.broker.policies.parameters import Parameter
 from warren.broker.policies.policies import Policies, Policy
 from warren.broker.replication.mirroring_policy import mirrors_bound_queues
@@ -144,12 +148,14 @@ class AccessApplier(MetadataApplier):
         connection_limits: ConnectionLimits,
         owner: VhostOwner,
         vhosts: dict[str, Vhost],
+        turn: Turn,
     ) -> None:
         self._catalog: AccessCatalog = catalog
         self._logins: Logins = logins
         self._connection_limits: ConnectionLimits = connection_limits
         self._owner: VhostOwner = owner
         self._vhosts: dict[str, Vhost] = vhosts
+        self._turn: Turn = turn
 
     def kinds(self) -> list[str]:
         return [VHOSTS, USERS, PERMISSIONS, TOPIC_PERMISSIONS]
@@ -160,17 +166,9 @@ class AccessApplier(MetadataApplier):
         elif isinstance(definition, UserDefinition):
             self._put_user(definition)
         elif isinstance(definition, PermissionDefinition):
-            self._catalog.add_permission(
-                Permission(definition.user, definition.vhost, definition.configure, definition.write, definition.read)
-            )
-            self._permissions_changed_in(definition.vhost)
+            self._put_permission(definition)
         elif isinstance(definition, TopicPermissionDefinition):
-            self._catalog.add_topic_permission(
-                TopicPermission(
-                    definition.user, definition.vhost, definition.exchange, definition.write, definition.read
-                )
-            )
-            self._permissions_changed_in(definition.vhost)
+            self._put_topic_permission(definition)
         else:
             raise InvariantBroken(f"{definition.key()} is not about access")
 
@@ -185,6 +183,22 @@ class AccessApplier(MetadataApplier):
                 self._permissions_changed_in(parts[2])
         elif self._catalog.topic_permissions.pop((parts[1], parts[2], parts[3]), None) is not None:
             self._permissions_changed_in(parts[2])
+
+    def _put_permission(self, definition: PermissionDefinition) -> None:
+        permission = Permission(
+            definition.user, definition.vhost, definition.configure, definition.write, definition.read
+        )
+        self._catalog.add_permission(permission)
+        self._permissions_changed_in(definition.vhost)
+        _note_fault(self._turn, definition, permission.fault())
+
+    def _put_topic_permission(self, definition: TopicPermissionDefinition) -> None:
+        permission = TopicPermission(
+            definition.user, definition.vhost, definition.exchange, definition.write, definition.read
+        )
+        self._catalog.add_topic_permission(permission)
+        self._permissions_changed_in(definition.vhost)
+        _note_fault(self._turn, definition, permission.fault())
 
     def _put_vhost(self, definition: VhostDefinition) -> None:
         vhost = self._vhosts.get(definition.name)
@@ -225,9 +239,10 @@ class AccessApplier(MetadataApplier):
 class PolicyApplier(MetadataApplier):
     """Policies and parameters."""
 
-    def __init__(self, policies: Policies, vhosts: dict[str, Vhost]) -> None:
+    def __init__(self, policies: Policies, vhosts: dict[str, Vhost], turn: Turn) -> None:
         self._policies: Policies = policies
         self._vhosts: dict[str, Vhost] = vhosts
+        self._turn: Turn = turn
 
     def kinds(self) -> list[str]:
         return [POLICIES, OPERATOR_POLICIES, PARAMETERS, GLOBAL_PARAMETERS]
@@ -266,9 +281,16 @@ class PolicyApplier(MetadataApplier):
         vhost = self._vhosts.get(policy.vhost)
         if vhost is not None:
             vhost.policy_changed(policy.name, policy, definition.operator)
+        _note_fault(self._turn, definition, policy.compiled.sentence())
 
     def _clear_policy(self, vhost_name: str, name: str, operator: bool) -> None:
         self._policies.clear_policy(vhost_name, name, operator)
         vhost = self._vhosts.get(vhost_name)
         if vhost is not None:
             vhost.policy_changed(name, None, operator)
+
+
+def _note_fault(turn: Turn, definition: Definition, fault: str) -> None:
+    """Log that a recorded pattern matches nothing."""
+    if fault:
+        turn.note("warning", "pattern.unusable", {"key": definition.key(), "reason": fault})

@@ -188,8 +188,10 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             self._storage.journal.check()
 
     def _add_appliers(self) -> None:
-        self.appliers.add(AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts))
-        self.appliers.add(PolicyApplier(self.policies, self.vhosts))
+        self.appliers.add(
+            AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts, self.turn)
+        )
+        self.appliers.add(PolicyApplier(self.policies, self.vhosts, self.turn))
         self.appliers.add(TopologyApplier(self.vhosts, self.stats))
 
     def _add_handlers(self) -> None:

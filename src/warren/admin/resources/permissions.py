@@ -47,6 +47,11 @@ def topic_permission_row(permission: TopicPermission) -> dict[str, Any]:
     }
 
 
+def _listed(row: dict[str, Any], fault: str) -> dict[str, Any]:
+    """The row, and why a recorded expression allows nothing."""
+    return {**row, "fault": fault} if fault else row
+
+
 def routes() -> Routes:
     return {
         "/api/permissions": Resource(administrator, {"GET": all_permissions}),
@@ -87,7 +92,7 @@ async def one_permission(call: ApiRequest) -> ApiResponse:
     found = call.context.broker.access.permissions.get((call.params["user"], call.vhost().name))
     if found is None:
         raise not_found()
-    return object_response(call, permission_row(found))
+    return object_response(call, _listed(permission_row(found), found.fault()))
 
 
 async def all_topic_permissions(call: ApiRequest) -> ApiResponse:
@@ -113,11 +118,13 @@ async def topic_permissions_in(call: ApiRequest) -> ApiResponse:
 
 
 async def _permissions(call: ApiRequest, permissions: Iterable[Permission]) -> ApiResponse:
-    return await rows_response(call, [permission_row(one) for one in permissions], ("user", "vhost"))
+    rows = (_listed(permission_row(one), one.fault()) for one in list(permissions))
+    return await rows_response(call, rows, ("user", "vhost"))
 
 
 async def _topic_permissions(call: ApiRequest, permissions: Iterable[TopicPermission]) -> ApiResponse:
-    return await rows_response(call, [topic_permission_row(one) for one in permissions], ("user", "vhost", "exchange"))
+    rows = (_listed(topic_permission_row(one), one.fault()) for one in list(permissions))
+    return await rows_response(call, rows, ("user", "vhost", "exchange"))
 
 
 async def set_permission(call: ApiRequest) -> ApiResponse:

@@ -65,6 +65,12 @@ def policy_row(policy: Policy) -> dict[str, Any]:
     }
 
 
+def _listed(policy: Policy) -> dict[str, Any]:
+    """The row, and why a recorded policy applies to nothing."""
+    fault = policy.compiled.sentence()
+    return {**policy_row(policy), "fault": fault} if fault else policy_row(policy)
+
+
 def parameter_rows(broker: Broker) -> Iterator[dict[str, Any]]:
     """Everything that RabbitMQ calls a parameter of a component."""
     for policy in broker.policies.operator_policies.values():
@@ -140,7 +146,7 @@ class PolicyResource:
         found = policies.policy(call.vhost().name, call.params["name"], self._operator)
         if found is None:
             raise not_found()
-        return object_response(call, policy_row(found))
+        return object_response(call, _listed(found))
 
     async def put(self, call: ApiRequest) -> ApiResponse:
         vhost, name, document = call.target_vhost(), call.params["name"], await call.document()
@@ -158,7 +164,7 @@ class PolicyResource:
 
 
 async def _policies(call: ApiRequest, policies: Iterable[Policy]) -> ApiResponse:
-    return await rows_response(call, [policy_row(policy) for policy in policies], ("vhost", "name"))
+    return await rows_response(call, map(_listed, list(policies)), ("vhost", "name"))
 
 
 async def parameters(call: ApiRequest) -> ApiResponse:

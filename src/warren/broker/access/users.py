@@ -51,6 +51,9 @@ class CachedPattern:
         self._judged[name] = judged
         return judged
 
+    def sentence(self) -> str:
+        return self.pattern.sentence()
+
 
 @final
 class Permission:
@@ -65,6 +68,10 @@ class Permission:
         self.configures: CachedPattern = CachedPattern(configure)
         self.writes: CachedPattern = CachedPattern(write)
         self.reads: CachedPattern = CachedPattern(read)
+
+    def fault(self) -> str:
+        """Why an expression matches nothing; empty if all can be used."""
+        return self.configures.sentence() or self.writes.sentence() or self.reads.sentence()
 
 
 @final
@@ -82,6 +89,10 @@ class TopicPermission:
         self.read: str = read
         self.writes: CachedPattern = CachedPattern(self._filled_in(write))
         self.reads: CachedPattern = CachedPattern(self._filled_in(read))
+
+    def fault(self) -> str:
+        """Why an expression matches nothing; empty if both can be used."""
+        return self.writes.sentence() or self.reads.sentence()
 
     def _filled_in(self, expression: str) -> str:
         # names are inserted literally

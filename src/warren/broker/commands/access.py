@@ -284,6 +284,8 @@ def _check_topic_permission(permission: TopicPermission) -> None:
 
 def _check_pattern(sieve: CachedPattern) -> None:
     pattern = sieve.pattern
+    if pattern.unsupported:
+        raise CommandRefused("bad_request", f"invalid_regexp: '{pattern.text}' cannot be used: {pattern.fault}")
     if pattern.fault:
         reason = f"invalid_regexp: '{pattern.text}' is no regular expression: {pattern.fault} at {pattern.fault_at}"
         raise CommandRefused("bad_request", reason)

@@ -33,6 +33,9 @@ from warren.broker.policies.validation import check_policy, refuse
 from warren.broker.vhost import Vhost
 from warren.errors import CommandRefused, InvariantBroken
 
+VHOST_STEPS_MAX: Final = 20_000
+"""Of all policies, or operator policies, of a virtual host. An ordinary pattern has about ten."""
+
 NO_SUCH_PARAMETER: Final = "Parameter does not exist"
 """RabbitMQ's answer about a missing policy, which is a parameter there."""
 
@@ -52,8 +55,15 @@ class PolicyCommands(CommandHandler):
         if isinstance(command, SetPolicy):
             check_vhost(command.policy.vhost, self._vhosts, proposed)
             check_policy(command.policy, command.operator)
+            self._check_steps(command.policy, command.operator)
         elif isinstance(command, ClearPolicy) and not self._has(command):
             raise CommandRefused("not_found", NO_SUCH_PARAMETER)
+
+    def _check_steps(self, policy: Policy, operator: bool) -> None:
+        """Every new queue is compared with all these patterns within one turn."""
+        steps = policy.compiled.steps + self._policies.steps_in(policy.vhost, policy.name, operator)
+        if steps > VHOST_STEPS_MAX:
+            refuse([f"the patterns of the policies of vhost '{policy.vhost}' are too large: {steps} steps"])
 
     def _has(self, command: ClearPolicy) -> bool:
         return self._policies.policy(command.vhost, command.name, command.operator) is not None

@@ -167,6 +167,8 @@ def pattern_refusal(pattern: NamePattern, complaint: str) -> str:
     """The complaint with the error in a regular expression; empty if there is none."""
     if not pattern.fault:
         return ""
+    if pattern.unsupported:
+        return f"pattern '{pattern.text}' cannot be used: {pattern.fault}"
     fault: list[object] = [ord(character) for character in pattern.fault]
     return f"{complaint}: {json_term((fault, pattern.fault_at), len(complaint) + 2)}"
 

@@ -130,6 +130,11 @@ class Policies:
             self._effective[pair] = effective
         return effective
 
+    def steps_in(self, vhost: str, without: str, operator: bool) -> int:
+        """How large the patterns are that a new name is compared with, without those of one policy."""
+        ranked = (self._ranked_operator if operator else self._ranked).get(vhost, [])
+        return sum([policy.compiled.steps for policy in ranked if policy.name != without])
+
     # -- policies
 
     def policy(self, vhost: str, name: str, operator: bool) -> Policy | None:

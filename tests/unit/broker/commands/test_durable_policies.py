@@ -4,14 +4,19 @@ from tests.support.core_driver import START_MS
 from tests.unit.broker.journal.journal_world import DurableCore, drain, persistent
 from tests.unit.broker.journal.plain_disk import PlainDisk
 from tests.unit.broker.refusals import clear_policy, exchange_of, queue_of, refusal, set_policy
+from warren.broker.commands.policies import VHOST_STEPS_MAX
 from warren.broker.commands.requests import (
     ClearGlobalParameter,
     DeleteVhost,
     PutVhost,
     SetGlobalParameter,
     SetParameter,
+    SetPermission,
     SetPolicy,
 )
+from warren.broker.metadata.access_definitions import PermissionDefinition, TopicPermissionDefinition
+from warren.broker.metadata.policy_definitions import PolicyDefinition
+from warren.broker.metadata.store import Definition
 from warren.broker.model.events import CommandBatch
 from warren.broker.policies.parameters import Parameter, ParameterComponent
 from warren.broker.policies.policies import Policy
@@ -43,6 +48,50 @@ def test_policies_are_back_before_queues_look_at_their_messages() -> None:
     assert drain(again.client(), "q") == [b"m"]
 
 
+def test_a_recorded_pattern_that_cannot_be_used_matches_nothing_and_is_logged() -> None:
+    disk = PlainDisk()
+    core = DurableCore(disk)
+    core.client().say(QueueDeclare(queue="orders", durable=True))
+    definitions: list[Definition] = [
+        PolicyDefinition(False, "/", "p", "(?<=or)ders", "all", {"max-length": 7}, 0),
+        PermissionDefinition("guest", "/", ".*", "(o)\\1", ".*"),
+        TopicPermissionDefinition("guest", "/", "amq.topic", ".*", "(?>o)"),
+    ]
+    for definition in definitions:
+        disk.values[definition.key()] = (disk.revision, definition.value())
+    again = DurableCore(disk)
+    assert (queue_of(again, "orders").policy, queue_of(again, "orders").effective_policy) == ("", {})
+    assert not again.broker.access.permissions["guest", "/"].writes.matches("oo")
+    said = {note.fields["key"]: str(note.fields["reason"]) for note in again.notes if note.name == "pattern.unusable"}
+    assert sorted(said) == sorted(definition.key() for definition in definitions)
+    reason = "the pattern '(?<=or)ders' matches nothing: look-behind assertions are not supported, at offset 0"
+    assert said[definitions[0].key()] == reason
+
+
+def test_a_pattern_that_cannot_be_used_is_refused_with_a_sentence() -> None:
+    core = DurableCore(PlainDisk())
+    for policy in (
+        Policy("/", "p", "(a)\\1", "all", {"max-length": 7}),
+        Policy("/", "p", "a", "all", {"federation-upstream-pattern": "(a)\\1"}),
+    ):
+        kind, reason = refusal(core, SetPolicy(policy, False))
+        assert kind == "bad_request"
+        assert "pattern '(a)\\1' cannot be used: back references are not supported" in reason
+    reason = "invalid_regexp: '(a)\\1' cannot be used: back references are not supported"
+    assert refusal(core, SetPermission("guest", "/", "", "(a)\\1", "")) == ("bad_request", reason)
+
+
+def test_the_patterns_of_a_virtual_host_have_a_size_together() -> None:
+    core = DurableCore(PlainDisk())
+    large = "((a?b?){15}){15}"
+    for number in range(VHOST_STEPS_MAX // 904):
+        set_policy(core, large, {"max-length": 7}, name=f"p{number}")
+    kind, reason = refusal(core, SetPolicy(Policy("/", "q", large, "all", {"max-length": 7}), False))
+    assert kind == "bad_request"
+    assert "the patterns of the policies of vhost '/' are too large" in reason
+    set_policy(core, large, {"max-length": 8}, name="p0")
+
+
 def test_an_idle_queue_that_only_a_policy_ends_ends_after_a_restart() -> None:
     disk = PlainDisk()
     core = DurableCore(disk)
@@ -61,7 +110,7 @@ def test_exchanges_follow_their_policies_after_a_restart() -> None:
     assert exchange_of(again, "amq.topic").alternate == ""
 
 
-def test_a_limit_that_drops_what_is_on_disk_drops_it_for_good() -> None:
+def test_messages_dropped_by_a_new_limit_do_not_return_after_a_restart() -> None:
     disk = PlainDisk()
     core = DurableCore(disk)
     client = core.client()
