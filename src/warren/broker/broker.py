@@ -6,7 +6,8 @@ and writes are batched by the turn and by nothing else. A method with a reply dr
 that deliveries of earlier publishes precede the reply.
 
 Invariants: an effect is returned by the turn that caused it. If work is left on the turn's lists when `handle` returns
-(drains and input of connections without output budget, dead letters beyond a turn's slice), a timer is set at once.
+(drains and input beyond the turn's budget of work, input of connections without output budget, dead letters beyond a
+turn's slice), a timer is set at once.
 
 Not here: sockets, clocks and threads (`node`), one client's conversation (`broker.sessions`), one queue
 (`broker.queues`).
@@ -71,7 +72,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     """
 
     def __init__(self, settings: BrokerSettings, seed: bytes, found: StartupState | None = None) -> None:
-        super().__init__(settings, Turn())
+        super().__init__(settings, Turn(settings.work_a_turn))
         self._clients: ClientConnections = ClientConnections(self)
         self.connections: dict[int, Connection] = self._clients.connections
         self.stats: NodeStats = self.turn.stats
@@ -126,7 +127,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
 
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]:
         turn = self.turn
-        turn.now_ms = max(turn.now_ms, now_ms)
+        turn.begin(now_ms)
         turn.may_be_behind = self.may_be_behind()
         turn.effects = self._first_effects
         self._first_effects = []
@@ -257,14 +258,20 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     # -- events
 
     def _resume_inputs(self) -> None:
-        """Handle input that waited for an earlier turn."""
-        waiting = self.turn.inputs
-        self.turn.inputs = []
+        """Handle input that waited for an earlier turn; if the budget does not suffice for all, the others are next."""
+        turn = self.turn
+        waiting = turn.inputs
+        turn.inputs = []
+        resumed = 0
         for held in waiting:
+            if turn.work >= turn.work_max:
+                break
+            resumed += 1
             if isinstance(held, Connection):
-                session_input.resume(held)
+                self._clients.resume(held)
             else:
                 held.go_on()
+        turn.inputs = waiting[resumed:] + turn.inputs
 
     def _handle_event(self, event: Event) -> None:
         if isinstance(event, BytesReceived):
@@ -315,16 +322,15 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         if stops and cluster is not None:
             cluster.leave()
         budget_bytes = DEAD_LETTER_BYTES_A_TURN
+        turn.work = 0
         while (
-            turn.drains
+            (turn.drains and turn.work < turn.work_a_turn)
             or (budget_bytes > 0 and self._dead_letters.waiting())
             or (cluster is not None and cluster.busy())
         ):
             if budget_bytes > 0:
                 budget_bytes = self._dead_letters.publish_slice(self.vhosts, budget_bytes)
-            drains, turn.drains = turn.drains, []
-            for queue in drains:
-                queue.drain()
+            turn.drain_queues()
             if cluster is not None:
                 cluster.end_round()
         turn.fold_counters()

@@ -28,7 +28,7 @@ from warren.broker.model.events import (
     WritesResumed,
 )
 from warren.broker.sessions import input as session_input
-from warren.broker.sessions.connection import RUNNING, Connection
+from warren.broker.sessions.connection import IGNORING, RUNNING, Connection
 from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
 from warren.errors import CONNECTION_FORCED, NOT_ALLOWED, ConnectionFault
 
@@ -52,8 +52,11 @@ class ClientConnections:
         if isinstance(event, ConnectionOpened):
             self._opened(event)
         elif isinstance(event, ConnectionDropped):
-            lost = self.connections.pop(event.connection_id, None)
-            if lost is not None:
+            lost = self.connections.get(event.connection_id)
+            if lost is not None and lost.waits_for_budget and not lost.blocked:
+                lost.leave(event.reason)
+            elif lost is not None:
+                del self.connections[event.connection_id]
                 lost.lost(event.reason)
         elif isinstance(event, WritesPaused):
             paused = self.connections.get(event.connection_id)
@@ -66,6 +69,13 @@ class ClientConnections:
         else:
             return False
         return True
+
+    def resume(self, connection: Connection) -> None:
+        """Handle input that was held."""
+        session_input.resume(connection)
+        if connection.leaving and (connection.state >= IGNORING or not connection.waits_for_budget):
+            self.connections.pop(connection.connection_id, None)
+            connection.left()
 
     def stop_accepting(self, reason: str) -> None:
         """Close every connection with this reason. Each ends with close-ok or a timeout."""

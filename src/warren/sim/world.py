@@ -285,4 +285,5 @@ def _settings(seed: int) -> BrokerSettings:
         heartbeat_s=HEARTBEAT_S,
         segment_bytes=chance.choice((2_000, 8_000, 30_000)),
         paging_ratio=chance.choice((0.0, 0.001, 0.05, 2.0)),
+        work_a_turn=chance.choice((3, 20, 16_000)),
     )

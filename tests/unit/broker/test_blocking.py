@@ -62,6 +62,7 @@ def test_a_publisher_is_released_when_the_alarm_is_over(core: Core, filler: Clie
     publisher.publish("q", b"let in")
     publisher.heard()
     empty(core)
+    core.settle()
     assert core.broker.alarm == ""
     assert core.unread == set()
     assert publisher.methods() == [ConnectionUnblocked()]
@@ -74,6 +75,7 @@ def test_a_client_that_does_not_know_of_blocking_is_held_without_a_word(core: Co
     publisher = core.client(capabilities={**CAPABLE, "connection.blocked": False})
     assert publisher.publish("q", b"x") == [PauseReading(publisher.number)]
     empty(core)
+    core.settle()
     assert publisher.heard() == []
     assert core.unread == set()
 
@@ -137,6 +139,29 @@ def test_a_measurement_ends_the_alarm_as_well(core: Core, filler: Client) -> Non
     fill(filler)
     publisher = core.client()
     publisher.read(spoken(BasicPublish("", "q")) + content())
-    effects = core.turn(MemoryMeasured(9_000_000, 10 * LIMIT))
-    assert ResumeReading(publisher.number) in effects
+    core.turn(MemoryMeasured(9_000_000, 10 * LIMIT))
+    assert ResumeReading(publisher.number) in core.settle()
+    assert core.broker.alarm == ""
+
+
+def test_publishes_that_were_read_before_the_alarm_wait_until_it_is_over(core: Core, filler: Client) -> None:
+    fill(filler)
+    publisher = core.client()
+    publisher.declare("other")
+    publisher.heard()
+    publisher.read(published("other", b"x") * 50)
+    core.settle()
+    assert core.broker.vhosts["/"].topology.queues["other"].ready_count() == 1
+    empty(core)
+    core.settle()
+    assert core.broker.vhosts["/"].topology.queues["other"].ready_count() == 50
+    assert core.unread == set()
+
+
+def test_bodies_of_http_requests_count_like_messages(core: Core) -> None:
+    core.turn(MemoryMeasured(2 * LIMIT, LIMIT))
+    assert core.broker.alarm == ""
+    core.turn(MemoryMeasured(2 * LIMIT, LIMIT, LIMIT // 4))
+    assert core.broker.alarm == REASON
+    core.turn(MemoryMeasured(2 * LIMIT, LIMIT))
     assert core.broker.alarm == ""

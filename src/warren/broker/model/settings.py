@@ -3,7 +3,10 @@
 Not here: where the values come from (`node.config`), the settings of a queue (`broker.queues.settings`).
 """
 
-from typing import Final, final
+from typing import Final, NamedTuple, final
+
+WORK_A_TURN: Final = 16_000
+"""The budget of a turn in messages routed to queues, and in deliveries: about 20 ms (`broker.model.turn`)."""
 
 CLOSE_CHANNEL: Final = "close"
 REQUEUE_DELIVERY: Final = "requeue"
@@ -45,6 +48,7 @@ class BrokerSettings:
         partition_handling: str = "ignore",
         sync_batch_count: int = 4096,
         sync_bytes_per_s: int = 0,
+        work_a_turn: int = WORK_A_TURN,
     ) -> None:
         self.node_name = node_name
         # created when a node without users starts
@@ -84,3 +88,5 @@ class BrokerSettings:
         # backfill of a joining mirror: messages in a slice, and bytes per second of all backfills, 0 for no limit
         self.sync_batch_count = sync_batch_count
         self.sync_bytes_per_s = sync_bytes_per_s
+        # users cannot set it; simulations make it small
+        self.work_a_turn = work_a_turn

@@ -3,6 +3,12 @@
 Objects with work left at the end of a turn put themselves on its lists; the broker empties the lists in a fixed order
 (dead letters, drains, confirms, output). All batching comes from this order, and none from waiting.
 
+A turn has a budget of *work*: messages put into queues, and deliveries. A message that is routed to a thousand queues
+costs a thousand times as much as one that is routed to one, so bytes that were read say little about the time that they
+take. When the budget is used, connections that publish are held until the next turn. They share that turn's budget, so
+that none of them delays the others. Connections that do not publish are not held. Queues that have not been drained are
+drained in the next turn; until then publishers get a quarter of the budget, because what is delivered leaves memory.
+
 The turn is also the core's clock and has its timers: `now_ms` is wall time in milliseconds, set once a turn, and never
 runs backwards.
 
@@ -13,10 +19,12 @@ import heapq
 from abc import abstractmethod
 from typing import Final, final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64, trait
 
 from warren.broker.model.effects import Effect, Note
 from warren.broker.model.ports import DeadLetter, OutputPort, QueuePort
+from warren.broker.model.settings import WORK_A_TURN
 from warren.broker.model.stats import NodeStats
 
 CANCELLED_TIMERS_MIN: Final = 1024
@@ -63,9 +71,14 @@ class Timer:
 class Turn:
     """The worklists and the clock that all objects of a node share."""
 
-    def __init__(self) -> None:
+    def __init__(self, work_a_turn: i64 = WORK_A_TURN) -> None:
         self.now_ms: i64 = 0
+        self.work_a_turn: i64 = work_a_turn
         self.effects: list[Effect] = []
+        # messages put into queues by the input of this turn; how many are too many; the share of one connection
+        self.work: i64 = 0
+        self.work_max: i64 = work_a_turn
+        self.work_share: i64 = work_a_turn
         self.drains: list[QueuePort] = []
         self.dead_letters: list[DeadLetter] = []
         self.outputs: list[OutputPort] = []
@@ -85,6 +98,33 @@ class Turn:
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_serial: int = 0
         self._cancelled_count: int = 0
+
+    def begin(self, now_ms: i64) -> None:
+        """Set the clock and the budget. Held connections are on `inputs`, undrained queues on `drains`."""
+        self.now_ms = max(self.now_ms, now_ms)
+        self.work = 0
+        self.routing_steps = 0
+        self.work_max = self.work_a_turn // 4 if self.drains else self.work_a_turn
+        self.work_share = max(self.work_max // max(len(self.inputs), 1), 1)
+
+    def work_limit(self) -> i64:
+        """The `work` at which one connection is held: it used its share, or did some of it beyond the budget."""
+        return min(self.work + self.work_share, max(self.work_max, self.work + 1))
+
+    def drain_before_reply(self) -> None:
+        """Deliver earlier messages ahead of a reply, unless deliveries are left over from the last turn."""
+        if self.drains and self.work_max == self.work_a_turn:
+            self.drain_queues()
+
+    def drain_queues(self) -> None:
+        """Deliver what consumers can take. The queues beyond this turn's budget are the first of the next turn."""
+        drains = self.drains
+        self.drains = []
+        for drained, queue in enumerate(drains):
+            if self.work >= self.work_a_turn:
+                self.drains = drains[drained:] + self.drains
+                return
+            queue.drain()
 
     def note(self, level: str, name: str, fields: dict[str, object]) -> None:
         self.effects.append(Note(level, name, fields))

@@ -214,6 +214,7 @@ class QueueDrain:
         self._consumers: QueueConsumers = consumers
         self._limits: LimitEnforcer = limits
         self._paging: Paging | None = paging
+        self._turn: Turn = turn
         # a delivery may cancel its consumer, which must not start a drain within the drain
         self._draining: bool = False
 
@@ -223,6 +224,7 @@ class QueueDrain:
         if contents.ready_count == 0 or self._draining:
             return
         self._draining = True
+        before = contents.ready_count
         if self._paging is not None:
             self._paging.remove_acked_heads()
         sole = self._consumers.sole
@@ -233,6 +235,7 @@ class QueueDrain:
             behind = self._deliver_in_turns()
         if behind != self._capacity.behind:
             self._capacity.changed(behind)
+        self._turn.work += max(before - contents.ready_count, 0)
         self._draining = False
         if contents.deadlines:
             self._limits.expire_due()

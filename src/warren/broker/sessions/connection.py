@@ -158,6 +158,10 @@ class Connection(SessionPort, FlushWaiter):
         # input waits for room in the output, or for an answer: a read from disk, another node, a login
         self.held: bool = False
         self._awaits_answer: bool = False
+        # input waits for the budget of the next turn; the socket was closed meanwhile
+        self.waits_for_budget: bool = False
+        self.leaving: bool = False
+        self._leave_reason: str = ""
         self.reading: bool = True
         self.out: OutputBuffer = OutputBuffer()
         self._flush_due: bool = False
@@ -189,7 +193,7 @@ class Connection(SessionPort, FlushWaiter):
         """Whether one more delivery may be written now."""
         out = self.out
         full = out.pieces_bytes + len(out.writer) >= OUTPUT_BUDGET_BYTES
-        if full or self._writes_paused or self._gate.closed:
+        if full or self._writes_paused or self._gate.closed or self.leaving:
             self._starved = True
             return False
         return True
@@ -200,8 +204,8 @@ class Connection(SessionPort, FlushWaiter):
         return self.unread_bytes + unsent_bytes < REPLY_BACKLOG_BYTES
 
     def must_wait(self) -> bool:
-        """Whether input must wait because too much output is unsent."""
-        if self.held or self.unread_bytes >= REPLY_BACKLOG_BYTES:
+        """Whether input must wait: an alarm blocks the client, or too much output is unsent."""
+        if self.held or self.blocked or self.unread_bytes >= REPLY_BACKLOG_BYTES:
             return True
         unsent_bytes: i64 = self._gate.kept_bytes + self.out.pieces_bytes + len(self.out.writer)
         return unsent_bytes >= OUTPUT_BUDGET_BYTES
@@ -210,6 +214,11 @@ class Connection(SessionPort, FlushWaiter):
         self.held = True
         self._update_reading()
         self.output()
+
+    def await_budget(self) -> None:
+        """Hold the input until the next turn, which has a new budget of work."""
+        self.waits_for_budget = True
+        self.hold_input()
 
     def await_entry(self, queue: QueuePort) -> None:
         """Handle the current frame again when its queue has read from disk; hold further input."""
@@ -229,6 +238,7 @@ class Connection(SessionPort, FlushWaiter):
     def release_input(self) -> None:
         self.held = False
         self._awaits_answer = False
+        self.waits_for_budget = False
         self._update_reading()
 
     def gate(self) -> None:
@@ -287,13 +297,13 @@ class Connection(SessionPort, FlushWaiter):
         """There is room for output: consumers and input that waited for it go on in the next turn."""
         if self._starved and not self._gate.closed:
             self._wake_consumers()
-        waits = not self.held or self._awaits_answer or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
+        waits = not self.held or self.blocked or self._awaits_answer or self._gate.kept_bytes >= OUTPUT_BUDGET_BYTES
         if not waits and self not in self.turn.inputs:
             self.turn.inputs.append(self)
 
     def _update_reading(self) -> None:
         reading = not self.blocked and not self.held
-        if reading != self.reading:
+        if reading != self.reading and not self._socket_closed:
             self.reading = reading
             # silence while the socket was not read is not the client's
             self.timer.received_at_ms = self.turn.now_ms
@@ -363,6 +373,9 @@ class Connection(SessionPort, FlushWaiter):
         if self.state == RUNNING and self.capable("connection.blocked"):
             self.send(ConnectionUnblocked())
         self._update_reading()
+        if self.held and not self._awaits_answer:
+            # the input that was read before the alarm goes on
+            self.output()
 
     # -- the end
 
@@ -412,6 +425,19 @@ class Connection(SessionPort, FlushWaiter):
         self.state = CLOSED
         self.timer.end()
         self.output()
+
+    def leave(self, reason: str) -> None:
+        """The socket is closed. Input that was read before waits for its turn: handle it first, and deliver nothing."""
+        self.leaving = True
+        self._leave_reason = reason
+        self._writes_paused = False
+        self.unread_bytes = 0
+        if self not in self.turn.inputs:
+            self.turn.inputs.append(self)
+
+    def left(self) -> None:
+        """The input of a connection that leaves is handled."""
+        self.lost(self._leave_reason)
 
     def lost(self, reason: str) -> None:
         """The socket is closed."""

@@ -191,6 +191,8 @@ def _read_header(connection: Connection, data: bytes) -> bytes:
 
 def _handle_frames(connection: Connection, reader: FrameReader) -> None:
     """Handle complete frames until there are no more, or until input must wait."""
+    turn = connection.turn
+    work_max = turn.work_limit()
     while connection.state < IGNORING and reader.next():
         if connection.state == RUNNING and reader.channel != 0:
             _channel_frame(connection, reader)
@@ -198,6 +200,9 @@ def _handle_frames(connection: Connection, reader: FrameReader) -> None:
             _connection_frame(connection, reader)
         if connection.must_wait():
             connection.hold_input()
+            return
+        if turn.work >= work_max:
+            connection.await_budget()
             return
 
 

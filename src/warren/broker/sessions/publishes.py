@@ -316,6 +316,7 @@ def _enqueue(channel: Channel, message: Message, cached: CachedPublish) -> None:
         counter.begin()
     counter.fresh += 1
     counter.fresh_routed += len(queues)
+    channel.connection.turn.work += len(queues)
     for queue in queues:
         outcome |= queue.publish(message)
     if not queues:

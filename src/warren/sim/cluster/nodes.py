@@ -609,12 +609,14 @@ class SimulatedCluster(Simulation):
         segment_bytes = chance.choice((2_000, 8_000, 30_000))
         paging_ratio = chance.choice((0.0, 0.001, 0.05, 2.0))
         handling = chance.choice(("ignore", "ignore", "pause_minority", "autoheal"))
+        work_a_turn = Random(f"{self.seed}/budget").choice((3, 20, 16_000))
         return lambda name: BrokerSettings(
             node_name=name,
             heartbeat_s=HEARTBEAT_S,
             segment_bytes=segment_bytes,
             paging_ratio=paging_ratio,
             partition_handling=handling,
+            work_a_turn=work_a_turn,
         )
 
     def _delay_ms(self) -> int:
