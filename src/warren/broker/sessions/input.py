@@ -135,6 +135,9 @@ BASIC_ACK: Final[i64] = 60 << 16 | 80
 CHANNEL_OPEN: Final[i64] = 20 << 16 | 10
 CHANNEL_CLOSE: Final[i64] = 20 << 16 | 40
 CHANNEL_CLOSE_OK: Final[i64] = 20 << 16 | 41
+BASIC_REJECT: Final[i64] = 60 << 16 | 90
+BASIC_RECOVER_ASYNC: Final[i64] = 60 << 16 | 100
+BASIC_NACK: Final[i64] = 60 << 16 | 120
 
 
 def receive(connection: Connection, data: bytes) -> None:
@@ -271,6 +274,9 @@ def _content_frame(channel: Channel, reader: FrameReader) -> None:
 
 
 def _method(connection: Connection, channel: Channel, reader: FrameReader, method_id: i64) -> None:
+    if method_id not in (BASIC_NACK, BASIC_REJECT, BASIC_RECOVER_ASYNC):
+        # the method has a reply: deliveries of messages that were published before it go out first, as in RabbitMQ
+        connection.turn.drain_before_reply()
     if method_id == CHANNEL_CLOSE:
         decode_method(reader.data, reader.start, reader.end)
         channel.send_confirms()
