@@ -28,6 +28,11 @@ from warren.broker.model.settings import WORK_A_TURN
 from warren.broker.model.stats import NodeStats
 
 CANCELLED_TIMERS_MIN: Final = 1024
+ROUTING_STEPS_A_TURN: Final[i64] = 100_000
+"""A few milliseconds of routing (`broker.routing.exchanges.RoutedMessage`). The rest waits for the next turn."""
+
+SPARE_BUFFERS_MAX: Final = 16
+SPARE_BUFFER_BYTES_MAX: Final[i64] = 1024 * 1024
 
 
 @trait
@@ -68,6 +73,24 @@ class Timer:
 
 
 @final
+class SpareBuffers:
+    """Buffers that grew in one turn serve the next ones: growing a large buffer costs more than filling it."""
+
+    def __init__(self) -> None:
+        self._spare: list[BytesWriter] = []
+
+    def take(self) -> BytesWriter:
+        """An empty buffer."""
+        return self._spare.pop() if self._spare else BytesWriter()
+
+    def give_back(self, buffer: BytesWriter) -> None:
+        """The bytes of this buffer are not needed any more."""
+        if len(buffer) <= SPARE_BUFFER_BYTES_MAX and len(self._spare) < SPARE_BUFFERS_MAX:
+            buffer.truncate(0)
+            self._spare.append(buffer)
+
+
+@final
 class Turn:
     """The worklists and the clock that all objects of a node share."""
 
@@ -95,6 +118,7 @@ class Turn:
         # the counters of this turn, and the node's stats since its start
         self.counters: list[TurnCounter] = []
         self.stats: NodeStats = NodeStats()
+        self.buffers: SpareBuffers = SpareBuffers()
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_serial: int = 0
         self._cancelled_count: int = 0

@@ -30,7 +30,8 @@ from typing import Final, final
 from librt.strings import BytesWriter, read_i64_be, write_i64_be
 from mypy_extensions import i64
 
-from warren.errors import PeerFault
+from warren.broker.model.turn import SpareBuffers
+from warren.errors import InvariantBroken, PeerFault
 
 STORE: Final[i64] = 1
 REMOVE: Final[i64] = 2
@@ -85,7 +86,8 @@ class ReplicationBatch:
 class ReplicationBatchWriter:
     """Collects the operations of a turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: SpareBuffers) -> None:
+        self._buffers: SpareBuffers = buffers
         self._out: BytesWriter = BytesWriter()
         # the origin named last
         self._name: str | None = None
@@ -152,11 +154,14 @@ class ReplicationBatchWriter:
     def finish(self) -> bytes:
         """The bytes of the batch; the writer is empty afterwards."""
         data = self._out.getvalue()
+        self._buffers.give_back(self._out)
         self._out = BytesWriter()
         self._name = None
         return data
 
     def _head(self, kind: i64, priority: i64, size: i64) -> None:
+        if len(self._out) == 0:
+            self._out = self._buffers.take()
         write_i64_be(self._out, size << 32 | kind << 24 | priority << 8)
 
 

@@ -173,7 +173,7 @@ class Master(FlushWaiter, TimerTarget):
         end: i64 = 0,
     ) -> None:
         self.replica_set: ReplicaSet = replica_set
-        self.writer: ReplicationBatchWriter = ReplicationBatchWriter()
+        self.writer: ReplicationBatchWriter = ReplicationBatchWriter(turn.buffers)
         self.end: i64 = end
         self.committed: i64 = end
         self.batches: list[ReplicationBatch] = []

@@ -163,7 +163,7 @@ class Connection(SessionPort, FlushWaiter):
         self.leaving: bool = False
         self._leave_reason: str = ""
         self.reading: bool = True
-        self.out: OutputBuffer = OutputBuffer()
+        self.out: OutputBuffer = OutputBuffer(node.turn.buffers)
         self._flush_due: bool = False
         self._gate: OutputGate = OutputGate(node.turn)
         self._gate_shut: bool = False
@@ -184,6 +184,7 @@ class Connection(SessionPort, FlushWaiter):
         if not self._flush_due:
             self._flush_due = True
             self.turn.outputs.append(self)
+            self.out.begin()
         return self.out.writer
 
     def send(self, method: Method) -> None:

@@ -25,7 +25,7 @@ from mypy_extensions import i32, i64
 
 from warren.broker.model.events import ConnectionOpened
 from warren.broker.model.message import Message
-from warren.broker.model.turn import Turn
+from warren.broker.model.turn import SpareBuffers, Turn
 from warren.wire.frames import reframe, write_channel, write_on_channel
 from warren.wire.properties import edit_headers
 
@@ -33,31 +33,46 @@ SEPARATE_CHUNK_BYTES: Final[i64] = 262_144
 """A chunk of this size is sent without being copied into the buffer."""
 
 
+NOTHING_WRITTEN: Final = BytesWriter()
+"""The buffer of a connection that has written nothing in this turn."""
+
+
 @final
 class OutputBuffer:
     """The bytes of one turn, in order. Between turns it holds no large buffer."""
 
-    def __init__(self) -> None:
-        self.writer: BytesWriter = BytesWriter()
+    def __init__(self, buffers: SpareBuffers) -> None:
+        self.writer: BytesWriter = NOTHING_WRITTEN
         # the bytes in front of those in `writer`
         self.pieces_bytes: i64 = 0
         self._pieces: list[bytes] = []
+        self._buffers: SpareBuffers = buffers
+
+    def begin(self) -> None:
+        """The first bytes of a turn follow."""
+        self.writer = self._buffers.take()
 
     def add_apart(self, data: bytes) -> None:
         """Add a large chunk without copying it."""
         self._pieces.append(self.writer.getvalue())
         self._pieces.append(data)
         self.pieces_bytes += len(self.writer) + len(data)
-        self.writer = BytesWriter()
+        self.writer.truncate(0)
 
     def take(self) -> list[bytes]:
         """All chunks, at least one; the buffer is empty afterwards."""
         pieces, self._pieces = self._pieces, []
         self.pieces_bytes = 0
         pieces.append(self.writer.getvalue())
-        if len(self.writer) > 0:
-            self.writer = BytesWriter()
+        if self.writer is not NOTHING_WRITTEN:
+            self._buffers.give_back(self.writer)
+            self.writer = NOTHING_WRITTEN
         return pieces
+
+    def check(self) -> None:
+        held = sum([len(piece) for piece in self._pieces])
+        assert self.pieces_bytes == held, f"{self.pieces_bytes} bytes are counted in front of the writer, {held} are"
+        assert self.writer is not NOTHING_WRITTEN or not self._pieces, "chunks wait in a buffer that has not begun"
 
 
 @final

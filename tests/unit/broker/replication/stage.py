@@ -2,7 +2,7 @@
 
 from warren.broker.model.replica_contents import MirrorContents, PositionSpan
 from warren.broker.model.replica_set import ReplicaSet
-from warren.broker.model.turn import Turn
+from warren.broker.model.turn import SpareBuffers, Turn
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch, ReplicationBatchWriter
 from warren.broker.replication.master import DownstreamPort, Master, ReplicaSetOwner
 from warren.broker.replication.mirror import Mirror, MirrorJoinRequest, UpstreamPort
@@ -172,15 +172,15 @@ class MasterStage(ReplicaSetOwner):
 
 
 def stored(number: int, *positions: int, epoch: int = 1, persistent: bool = False) -> ReplicationBatch:
-    """A step that stores these, sent by nobody."""
-    writer = ReplicationBatchWriter()
+    """A batch that stores these, without an origin."""
+    writer = ReplicationBatchWriter(SpareBuffers())
     for position in positions:
         writer.store(position, 0, 0, persistent, 0, PAYLOAD, 0)
     return ReplicationBatch(number, epoch, writer.finish())
 
 
 def removed(number: int, first: int, last: int, epoch: int = 1) -> ReplicationBatch:
-    writer = ReplicationBatchWriter()
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.remove(0, first, last)
     return ReplicationBatch(number, epoch, writer.finish())
 

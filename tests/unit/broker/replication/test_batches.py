@@ -2,6 +2,7 @@
 
 import pytest
 
+from warren.broker.model.turn import SpareBuffers
 from warren.broker.replication.batches import (
     OPEN,
     ORIGIN,
@@ -17,8 +18,8 @@ from warren.broker.replication.batches import (
 from warren.errors import PeerFault
 
 
-def test_a_step_says_what_was_written() -> None:
-    writer = ReplicationBatchWriter()
+def test_a_batch_is_read_as_it_was_written() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.open(7)
     writer.origin("rabbit@one", 3)
     writer.store(1 << 40, 5, 1_700, True, 9, b"body", 77)
@@ -37,8 +38,8 @@ def test_a_step_says_what_was_written() -> None:
     assert not reader.next()
 
 
-def test_an_origin_is_named_once_in_a_step_and_again_in_the_next() -> None:
-    writer = ReplicationBatchWriter()
+def test_an_origin_is_named_once_in_a_batch_and_again_in_the_next() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.origin("one", 1)
     named = len(writer)
     writer.origin("one", 1)
@@ -49,8 +50,8 @@ def test_an_origin_is_named_once_in_a_step_and_again_in_the_next() -> None:
     assert len(writer) == named
 
 
-def test_a_transient_message_without_a_payload_is_one_too() -> None:
-    writer = ReplicationBatchWriter()
+def test_a_batch_can_store_a_transient_message_without_a_payload() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.store(1, 0, 0, False, 0, b"", 0)
     reader = ReplicationBatchReader(ReplicationBatch(1, 1, writer.finish()))
     assert reader.next()
@@ -58,8 +59,8 @@ def test_a_transient_message_without_a_payload_is_one_too() -> None:
     assert reader.payload() == b""
 
 
-def test_what_is_cut_short_or_unknown_is_the_fault_of_whoever_sent_it() -> None:
-    writer = ReplicationBatchWriter()
+def test_a_truncated_or_unknown_operation_is_a_fault_of_the_peer() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.store(1, 0, 0, False, 0, b"body", 0)
     whole = writer.finish()
     writer.mark_delivered(5)
@@ -73,8 +74,8 @@ def test_what_is_cut_short_or_unknown_is_the_fault_of_whoever_sent_it() -> None:
             reader.next()
 
 
-def test_a_step_is_read_where_it_lies() -> None:
-    writer = ReplicationBatchWriter()
+def test_a_batch_is_read_within_a_larger_buffer() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.store(1, 0, 0, True, 9, b"body", 77)
     written = writer.finish()
     batch = ReplicationBatch(1, 1, b"before" + written + b"behind", 6, 6 + len(written))

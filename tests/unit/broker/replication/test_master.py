@@ -5,6 +5,7 @@ import pytest
 from tests.unit.broker.replication.stage import MasterStage, empty_join_request, stored
 from warren.broker.model.replica_contents import PositionSpan
 from warren.broker.model.replica_set import ReplicaSet
+from warren.broker.model.turn import SpareBuffers
 from warren.broker.replication.batches import Epochs, OriginMarks, ReplicationBatch, ReplicationBatchWriter
 from warren.broker.replication.mirror import MirrorJoinRequest
 from warren.errors import InvariantBroken
@@ -143,8 +144,8 @@ def test_a_mirror_that_joins_before_the_epoch_is_open_starts_after_the_opening_b
     assert stage.sent == [("start", "b", 1)]
 
 
-def test_a_new_master_knows_what_the_steps_it_inherits_stored() -> None:
-    writer = ReplicationBatchWriter()
+def test_a_new_master_has_the_origin_marks_of_inherited_batches() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.origin("one", 1)
     writer.store(10, 0, 0, False, 5, b"", 0)
     stage = MasterStage(BOTH, 2)

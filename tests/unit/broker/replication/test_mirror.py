@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.broker.replication.stage import PAYLOAD, MirrorStage, removed, stored
 from warren.broker.model.replica_contents import PositionSpan
+from warren.broker.model.turn import SpareBuffers
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch, ReplicationBatchWriter
 from warren.broker.replication.mirror import ALONE, FOLLOWING, JOINING
 from warren.errors import InvariantBroken, PeerFault
@@ -69,7 +70,7 @@ def test_several_batches_of_one_turn_are_answered_once() -> None:
 
 def test_a_delivery_watermark_is_reported_when_it_is_flushed() -> None:
     stage = MirrorStage().following()
-    writer = ReplicationBatchWriter()
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.mark_delivered(99)
     stage.mirror.take(ReplicationBatch(2, 1, writer.finish()))
     stage.end_turn()
@@ -81,7 +82,7 @@ def test_a_delivery_watermark_is_reported_when_it_is_flushed() -> None:
 def test_removals_and_returns_wait_until_they_are_committed() -> None:
     stage = MirrorStage().following()
     stage.mirror.take(stored(2, 10, 11, 12))
-    writer = ReplicationBatchWriter()
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.remove(0, 10, 11)
     writer.returned(12, 3)
     stage.mirror.take(ReplicationBatch(3, 1, writer.finish()))
@@ -96,7 +97,7 @@ def test_removals_and_returns_wait_until_they_are_committed() -> None:
 
 def test_origin_marks_are_those_of_committed_batches() -> None:
     stage = MirrorStage().following()
-    writer = ReplicationBatchWriter()
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.origin("one", 1)
     writer.store(10, 0, 0, False, 5, PAYLOAD, 0)
     stage.mirror.take(ReplicationBatch(2, 1, writer.finish()))
@@ -124,7 +125,7 @@ def test_a_batch_of_a_later_epoch_than_the_followed_one_is_refused() -> None:
 def test_a_removal_that_makes_no_sense_is_refused_before_it_is_held(level: int, first: int, last: int) -> None:
     stage = MirrorStage().following()
     stage.copy.max_priority = 2
-    writer = ReplicationBatchWriter()
+    writer = ReplicationBatchWriter(SpareBuffers())
     writer.remove(level, first, last)
     with pytest.raises(PeerFault):
         stage.mirror.take(ReplicationBatch(2, 1, writer.finish()))

@@ -1,5 +1,6 @@
 """Origin marks: the highest count of each incarnation of a node."""
 
+from warren.broker.model.turn import SpareBuffers
 from warren.broker.replication.batches import OriginMarks, ReplicationBatch, ReplicationBatchWriter
 
 
@@ -14,9 +15,9 @@ def test_the_mark_is_the_highest_count_of_the_latest_incarnation() -> None:
     assert [marks.of("one", 1), marks.of("one", 2)] == [0, 1]
 
 
-def test_a_step_tells_what_its_messages_came_from() -> None:
-    writer = ReplicationBatchWriter()
-    writer.store(1, 0, 0, False, 0, b"of nobody", 0)
+def test_a_batch_names_the_origins_of_its_messages() -> None:
+    writer = ReplicationBatchWriter(SpareBuffers())
+    writer.store(1, 0, 0, False, 0, b"no origin", 0)
     writer.origin("one", 1)
     writer.store(2, 0, 0, False, 4, b"", 0)
     writer.store(3, 0, 0, False, 5, b"", 0)
