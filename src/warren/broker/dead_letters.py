@@ -34,6 +34,9 @@ LETTER_BYTES: Final = 256
 LETTER_COST_BYTES: Final = 1024
 """The cost of publishing one, in bytes of headers that could be written in that time."""
 
+STEP_COST_BYTES: Final = 40
+"""The same for one step of routing."""
+
 NOT_SENT: Final = -1
 
 KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -174,7 +177,9 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name:
     deaths = deaths_of(letter, int(vhost.now_ms()) // 1000)
     message = dead_message(letter, deaths)
     keys = [message.envelope.routing_key, *message.envelope.copy_keys]
+    steps_before = vhost.topology.steps
     route = vhost.topology.route_keys(exchange, keys, message)
+    routing_bytes = int(vhost.topology.steps - steps_before) * STEP_COST_BYTES
     if turn.may_be_behind and not route.queues and not route.delayed:
         return NOT_SENT
     if vhost.tracing:
@@ -190,7 +195,7 @@ def publish_dead_letter(vhost: Vhost, letter: DeadLetter, turn: Turn, node_name:
         elif publish.publish(queue):
             recipients.taken_by(queue)
     publish.end()
-    return len(message.content) - int(message.body_bytes)
+    return len(message.content) - int(message.body_bytes) + routing_bytes
 
 
 def dead_message(letter: DeadLetter, deaths: list[Table]) -> Message:

@@ -19,7 +19,7 @@ from warren.broker.internal_publishes import InternalPublish
 from warren.broker.model.journal import PositionRange
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import PENDING, SETTLED, FetchWaiter, QueueLog, QueueLogs
-from warren.broker.model.turn import Timer, TimerTarget, Turn
+from warren.broker.model.turn import ROUTING_STEPS_A_TURN, Timer, TimerTarget, Turn
 from warren.broker.routing.exchanges import Exchange, Recipients
 from warren.broker.routing.topology import Topology, delay_of
 from warren.wire.properties import edit_headers
@@ -103,7 +103,8 @@ class DelayedMessages(TimerTarget):
             del self._counts[exchange]
 
     def timer_fired(self) -> None:
-        while self._heap and self._heap[0][0] <= self._turn.now_ms:
+        turn = self._turn
+        while self._heap and self._heap[0][0] <= turn.now_ms and turn.routing_steps < ROUTING_STEPS_A_TURN:
             _due_ms, serial, exchange, entry = heapq.heappop(self._heap)
             if not self._released(exchange, entry):
                 heapq.heappush(self._heap, (int(self._turn.now_ms) + RETRY_MS, serial, exchange, entry))
@@ -122,7 +123,9 @@ class DelayedMessages(TimerTarget):
         due = message.with_header_payload(payload)
         due.identified = message.identified
         keys = [message.envelope.routing_key, *message.envelope.copy_keys]
+        steps_before = self._topology.steps
         route = self._topology.route_delayed(exchange, keys, due)
+        self._turn.routing_steps += self._topology.steps - steps_before
         if not route.queues and self._turn.may_be_behind:
             return False
         self._turn.held_bytes -= len(message.content) + OVERHEAD_BYTES
@@ -153,7 +156,8 @@ class DelayedMessages(TimerTarget):
         """Set the timer for the next message."""
         if not self._heap:
             return
-        due_ms = self._heap[0][0]
+        # messages that are due already wait for the next turn
+        due_ms = max(self._heap[0][0], int(self._turn.now_ms) + 1)
         if self._timer is not None and self._timer.live:
             if self._timer_at_ms <= due_ms:
                 return

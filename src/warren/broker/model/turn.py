@@ -107,6 +107,8 @@ class Turn:
         self.outputs: list[OutputPort] = []
         # connections and waiters that can resume
         self.inputs: list[OutputPort] = []
+        # steps of matchers in this turn (`broker.routing`)
+        self.routing_steps: i64 = 0
         # bytes of messages in memory
         self.held_bytes: i64 = 0
         # memory is low: new messages are kept on disk only

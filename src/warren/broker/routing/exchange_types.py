@@ -4,11 +4,18 @@
 
 **topic**: binding keys are patterns of words, kept in a trie. A key is split at its dots; the empty key has no words,
 and `a.` has two, the second empty. In a pattern `*` matches exactly one word and `#` any number, including none. In a
-routing key both are ordinary words. The walk goes through the trie one word at a time with the set of nodes that match
-so far. A node enters this set once a word, however many paths lead to it, so the cost is at most words × nodes, also
-for patterns with several `#`. A `#` node is entered together with its parent (it matches no word) and stays in the set
-(it matches one more word). Invariant: every node except the root leads to a binding; removing a binding prunes the
-nodes that led only to it.
+routing key both are ordinary words. A run of wildcards is written with its `*` first and at most one `#` last, which
+matches the same. The walk goes through the trie one word at a time with the set of nodes that match so far. A node
+enters this set once a word, however many paths lead to it. A `#` node is entered together with its parent (it matches
+no word) and stays in the set (it matches one more word). Invariant: every node except the root leads to a binding;
+removing a binding prunes the nodes that led only to it.
+
+Without a `#` inside its pattern a node is in the set for one word of a key. The words behind a `#` can be in the set at
+every word, so a few hundred bindings like `#.a.*.a.#.a` of a hundred words would cost tens of milliseconds for a key.
+Patterns with many words behind a `#` are therefore not in the trie but in `WidePatterns`, which moves all of them with
+a few operations on large integers, a bit for each word of a pattern.
+
+A message with many routing keys (CC, BCC) may be matched in slices: `RoutedMessage` keeps the bindings found so far.
 
 **headers**: a binding matches if the message's headers match its arguments. `x-match` says how many must match: `all`
 (the default) or `any`. Other arguments that start with `x-` are not compared, unless `x-match` is `all-with-x` or
@@ -140,23 +147,31 @@ class TopicNode:
 
 @final
 class TopicMatcher(Matcher):
-    """A trie of patterns."""
+    """A trie of patterns, and those that are too wide for it."""
 
     def __init__(self) -> None:
         super().__init__(cacheable=True)
         self.root: TopicNode = TopicNode(is_hash=False)
+        self.wide: WidePatterns = WidePatterns()
         self._step: i64 = 0
 
     def add(self, binding: Binding) -> None:
+        words = pattern_of(binding.routing_key)
+        if is_wide(words):
+            self.wide.add(words, binding)
+            return
         node = self.root
-        for word in words_of(binding.routing_key):
+        for word in words:
             node = node.grow(word)
         if node.bindings is None:
             node.bindings = {}
         node.bindings[binding] = binding
 
     def remove(self, binding: Binding) -> None:
-        words = words_of(binding.routing_key)
+        words = pattern_of(binding.routing_key)
+        if is_wide(words):
+            self.wide.remove(words, binding)
+            return
         path = [self.root]
         for word in words:
             child = path[-1].child(word)
@@ -176,22 +191,44 @@ class TopicMatcher(Matcher):
             path[depth].cut(words[depth])
 
     def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
-        for routing_key in subject.routing_keys:
-            for node in self._walk(words_of(routing_key)):
-                if node.bindings is not None:
-                    found.extend(node.bindings)
+        if len(subject.routing_keys) == 1:
+            self._match_key(subject.routing_keys[0], subject, found)
+            return
+        progress = subject.progress_of(self)
+        while progress.key_count < len(subject.routing_keys):
+            if subject.steps >= subject.steps_max:
+                subject.unfinished = True
+                return
+            matching_key: list[Binding] = []
+            self._match_key(subject.routing_keys[progress.key_count], subject, matching_key)
+            subject.steps += len(matching_key)
+            progress.key_count += 1
+            for binding in matching_key:
+                progress.found[binding] = None
+        found.extend(progress.found)
 
-    def _walk(self, words: list[str]) -> list[TopicNode]:
+    def _match_key(self, routing_key: str, subject: RoutedMessage, found: list[Binding]) -> None:
+        words = words_of(routing_key)
+        for node in self._walk(words, subject):
+            if node.bindings is not None:
+                found.extend(node.bindings)
+        if self.wide.patterns:
+            subject.steps += self.wide.match(words, found)
+
+    def _walk(self, words: list[str], subject: RoutedMessage) -> list[TopicNode]:
         """The nodes whose patterns match all the words."""
         front: list[TopicNode] = []
         self._step += 1
         self._enter(self.root, front)
+        steps: i64 = 0
         for word in words:
+            steps += len(front)
             behind = front
             front = []
             self._step += 1
             for node in behind:
                 self._advance(node, word, front)
+        subject.steps += steps
         return front
 
     def _advance(self, node: TopicNode, word: str, front: list[TopicNode]) -> None:
@@ -214,6 +251,135 @@ class TopicMatcher(Matcher):
 
 def words_of(key: str) -> list[str]:
     return key.split(".") if key else []
+
+
+def pattern_of(key: str) -> list[str]:
+    """The words of a binding key, with the `#` of each run of wildcards last and single."""
+    words: list[str] = []
+    any_number = False
+    for word in words_of(key):
+        if word == "#":
+            any_number = True
+            continue
+        if any_number and word != "*":
+            words.append("#")
+            any_number = False
+        words.append(word)
+    if any_number:
+        words.append("#")
+    return words
+
+
+WORDS_BEHIND_HASH_MAX: Final = 3
+
+
+def is_wide(words: list[str]) -> bool:
+    """Whether more words follow a `#` than the trie can follow at every word of a key."""
+    return "#" in words and len(words) - 1 - words.index("#") > WORDS_BEHIND_HASH_MAX
+
+
+@final
+class WidePattern:
+    """A pattern with its bindings. Bit `first + n` of a state says that its first n words match."""
+
+    def __init__(self, words: list[str], first: int) -> None:
+        self.words: list[str] = words
+        self.first: int = first
+        self.bindings: dict[Binding, Binding] = {}
+
+
+@final
+class WidePatterns:
+    """Patterns matched side by side, a bit for each word of each pattern.
+
+    A state is one integer. For each word of a key, the bits whose next pattern word matches it move on by one place,
+    and the bits behind a `#` stay; then the bits before a `#` are copied behind it, as it also matches no word. The
+    cost of a key is the number of bits, and for each of its words a sixty-fourth of that.
+
+    Invariant: bits of removed patterns are never in a state, because they do not start. They are cleared away when they
+    are more than half.
+    """
+
+    def __init__(self) -> None:
+        self.patterns: dict[str, WidePattern] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self._bits: int = 0
+        self._unused_bits: int = 0
+        # bits of a state: at the start of a pattern, before a `*`, before and behind a `#`
+        self._starts: int = 0
+        self._before_star: int = 0
+        self._before_hash: int = 0
+        self._behind_hash: int = 0
+        # the bits before each other word
+        self._before_word: dict[str, list[int]] = {}
+
+    def add(self, words: list[str], binding: Binding) -> None:
+        key = ".".join(words)
+        pattern = self.patterns.get(key)
+        if pattern is None:
+            pattern = WidePattern(words, self._bits)
+            self.patterns[key] = pattern
+            self._place(pattern)
+        pattern.bindings[binding] = binding
+
+    def remove(self, words: list[str], binding: Binding) -> None:
+        pattern = self.patterns[".".join(words)]
+        del pattern.bindings[binding]
+        if pattern.bindings:
+            return
+        del self.patterns[".".join(words)]
+        self._starts &= ~(1 << pattern.first)
+        self._unused_bits += len(words) + 1
+        if 2 * self._unused_bits > self._bits:
+            self._clear()
+            for kept in self.patterns.values():
+                kept.first = self._bits
+                self._place(kept)
+
+    def _place(self, pattern: WidePattern) -> None:
+        stars = 0
+        hashes = 0
+        for number, word in enumerate(pattern.words):
+            if word == "*":
+                stars |= 1 << number
+            elif word == "#":
+                hashes |= 1 << number
+            else:
+                self._before_word.setdefault(word, []).append(pattern.first + number)
+        self._starts |= 1 << pattern.first
+        self._before_star |= stars << pattern.first
+        self._before_hash |= hashes << pattern.first
+        self._behind_hash |= hashes << (pattern.first + 1)
+        self._bits += len(pattern.words) + 1
+
+    def match(self, words: list[str], found: list[Binding]) -> i64:
+        """Append the bindings whose patterns match all the words; the cost, in steps of the trie's walk."""
+        state = self._starts | (self._starts & self._before_hash) << 1
+        movers: dict[str, int] = {}
+        for word in words:
+            moving = movers.get(word, -1)
+            if moving < 0:
+                moving = self._before_star | self._mask(self._before_word.get(word))
+                movers[word] = moving
+            state = (state & moving) << 1 | (state & self._behind_hash)
+            state |= (state & self._before_hash) << 1
+        if state:
+            octets = state.to_bytes(self._bits // 8 + 1, "little")
+            for pattern in self.patterns.values():
+                last = pattern.first + len(pattern.words)
+                if octets[last >> 3] >> (last & 7) & 1:
+                    found.extend(pattern.bindings)
+        return (len(words) + 8) * (self._bits >> 6)
+
+    def _mask(self, bits: list[int] | None) -> int:
+        if bits is None:
+            return 0
+        octets = bytearray(self._bits // 8 + 1)
+        for bit in bits:
+            octets[bit >> 3] |= 1 << (bit & 7)
+        return int.from_bytes(octets, "little")
 
 
 MATCH_KINDS: Final = ("all", "any", "all-with-x", "any-with-x")
@@ -275,6 +441,7 @@ class HeadersMatcher(Matcher):
 
     def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
         headers = subject.headers()
+        subject.steps += len(self.patterns)
         for binding, pattern in self.patterns.items():
             if pattern.accepts(headers):
                 found.append(binding)

@@ -14,7 +14,7 @@ routes (`broker.sessions.publishes`).
 """
 
 from abc import abstractmethod
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -59,14 +59,44 @@ class Recipients:
                 self.row.append(copy)
 
 
+STEPS_UNLIMITED: Final = 1 << 62
+
+
+@final
+class MatchProgress:
+    """The routing keys that a matcher has compared, and the bindings that match them."""
+
+    def __init__(self) -> None:
+        self.key_count: int = 0
+        self.found: dict[Binding, None] = {}
+
+
 @final
 class RoutedMessage:
-    """The message to route: its routing keys, the published one first, and its properties, decoded at most once."""
+    """The message to route: its routing keys, the published one first, and its properties, decoded at most once.
+
+    Matchers count their `steps`. Above `steps_max` a matcher may stop between two routing keys and set `unfinished`.
+    Then there is no route yet; routing the same object again, with a higher maximum, continues.
+    """
 
     def __init__(self, routing_keys: list[str], message: Message | None) -> None:
         self.routing_keys: list[str] = routing_keys
         self.message: Message | None = message
+        self.steps: i64 = 0
+        self.steps_max: i64 = STEPS_UNLIMITED
+        self.unfinished: bool = False
+        # only of messages with several routing keys
+        self._progress: dict[Matcher, MatchProgress] | None = None
         self._properties: Properties | None = None
+
+    def progress_of(self, matcher: "Matcher") -> MatchProgress:
+        if self._progress is None:
+            self._progress = {}
+        progress = self._progress.get(matcher)
+        if progress is None:
+            progress = MatchProgress()
+            self._progress[matcher] = progress
+        return progress
 
     def properties(self) -> Properties | None:
         """The content properties; None for a route without a message."""

@@ -80,6 +80,8 @@ class Topology:
     def __init__(self, vhost: str = "/") -> None:
         self.vhost: str = vhost
         self.version: i64 = 0
+        # of matchers, for all routes that were found so far
+        self.steps: i64 = 0
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, QueuePort] = {}
         # only for bound queues: most queues are used through the default exchange alone
@@ -194,13 +196,24 @@ class Topology:
 
     def route_keys(self, exchange: Exchange, routing_keys: list[str], message: Message | None) -> Route:
         """The route for several routing keys, the published one before those of CC and BCC: one copy for each queue."""
+        return self.route_subject(exchange, RoutedMessage(routing_keys, message))
+
+    def route_subject(self, exchange: Exchange, subject: RoutedMessage) -> Route:
+        """The same; if the subject is `unfinished` afterwards, the route is incomplete."""
+        subject.unfinished = False
         if exchange is self.default:
-            return self._route_by_name(routing_keys)
-        return self._walk(exchange, RoutedMessage(routing_keys, message), True)
+            return self._route_by_name(subject.routing_keys)
+        before = subject.steps
+        route = self._walk(exchange, subject, True)
+        self.steps += subject.steps - before
+        return route
 
     def route_delayed(self, exchange: Exchange, routing_keys: list[str], message: Message) -> Route:
         """The route of a delayed message that is due: no exchange delays it again."""
-        return self._walk(exchange, RoutedMessage(routing_keys, message), False)
+        subject = RoutedMessage(routing_keys, message)
+        route = self._walk(exchange, subject, False)
+        self.steps += subject.steps
+        return route
 
     def _route_by_name(self, routing_keys: list[str]) -> Route:
         queues: dict[QueuePort, None] = {}
@@ -230,6 +243,8 @@ class Topology:
                 if following not in seen:
                     seen[following] = None
                     exchanges.append(following)
+            if subject.unfinished:
+                return route
         route.queues.extend(self._placed(queues, subject.routing_keys))
         if self.copying.any():
             route.copies = self.copying.copies_of(route.queues, subject)

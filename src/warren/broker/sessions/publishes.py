@@ -5,14 +5,18 @@ under the bytes of the frame, for each connection, and routed again only when th
 in one read is sliced once. Properties are scanned without being decoded.
 
 Some properties have an effect here. Delivery mode, priority and expiration are stored in the message. user-id is
-checked. CC and BCC add routing keys, and BCC is removed. The reply-to `amq.rabbitmq.reply-to` is replaced by the name
-of the channel's inbox. The deduplication headers are validated. All other bytes stay as they are.
+checked. CC and BCC add routing keys, at most `COPY_KEYS_MAX`, and BCC is removed. The reply-to `amq.rabbitmq.reply-to`
+is replaced by the name of the channel's inbox. The deduplication headers are validated. All other bytes stay as they
+are.
+
+Routing is counted in steps of the matchers. When a turn has used `ROUTING_STEPS_A_TURN`, the input of a client whose
+publish must be routed waits for the next turn, and the routing of a message with many keys continues there.
 
 Not here: the forms of a publish (`broker.sessions.incoming_publishes`), routing (`broker.routing`), the property scan
 (`wire.property_scan`), confirms (`broker.sessions.confirms`), dead-letter headers (`broker.dead_letters`).
 """
 
-from typing import Final
+from typing import Final, final
 
 from librt.strings import read_i64_be
 from mypy_extensions import i64
@@ -20,8 +24,9 @@ from mypy_extensions import i64
 from warren.broker.access.rights import EXCHANGE, Rights
 from warren.broker.model.deduplication import NO_IDENTITY, PUBLISHER, PUBLISHING_ID, identity_in, is_text_or_number
 from warren.broker.model.message import Envelope, Message
-from warren.broker.model.ports import AWAITED, CONGESTED, PENDING, REJECTED, SETTLED, UNREACHABLE, QueuePort
-from warren.broker.routing.exchanges import Recipients
+from warren.broker.model.ports import AWAITED, CONGESTED, PENDING, REJECTED, SETTLED, UNREACHABLE, OutputPort, QueuePort
+from warren.broker.model.turn import ROUTING_STEPS_A_TURN
+from warren.broker.routing.exchanges import Recipients, Route, RoutedMessage
 from warren.broker.routing.topology import Topology
 from warren.broker.sessions import direct_reply, firehose, remote_queues
 from warren.broker.sessions.connection import Channel, Connection
@@ -45,6 +50,9 @@ from warren.wire.property_scan import PropertyScan
 
 DELIVERY_MODE: Final[i64] = 0x1000
 EXPIRATION: Final[i64] = 0x0100
+
+COPY_KEYS_MAX: Final = 256
+COPY_KEY_BYTES_MAX: Final = 255
 
 EXPIRATION_MAX_MS: Final = 315_360_000_000
 """Ten years: RabbitMQ's maximum for a time to live."""
@@ -112,7 +120,20 @@ def cc_keys(data: bytes, scan: PropertyScan) -> list[str]:
     """The routing keys in the headers CC and BCC."""
     if not scan.headers_end:
         return []
-    return _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
+    keys = _keys_in(data, scan, b"CC") + _keys_in(data, scan, b"BCC")
+    if len(keys) > COPY_KEYS_MAX:
+        raise ChannelFault(
+            PRECONDITION_FAILED,
+            f"a message may have {COPY_KEYS_MAX} routing keys in the headers CC and BCC, this one has {len(keys)}",
+        )
+    for key in keys:
+        # a longer one could match a binding only by `#`, and its words would cost as much as many keys
+        if len(key) > COPY_KEY_BYTES_MAX or len(key.encode("utf-8", "surrogateescape")) > COPY_KEY_BYTES_MAX:
+            raise ChannelFault(
+                PRECONDITION_FAILED,
+                f"a routing key in the headers CC and BCC may have {COPY_KEY_BYTES_MAX} bytes, as in basic.publish",
+            )
+    return keys
 
 
 def _has_identity(data: bytes, scan: PropertyScan) -> bool:
@@ -226,7 +247,9 @@ def accept_publish(
     """Handle a complete publish; `data[header_start:header_end]` is the payload of its content header."""
     topology = channel.vhost.topology
     if cached.version != topology.version:
+        steps_before = topology.steps
         route_publish(cached, topology, channel.vhost.name, channel.rights)
+        _count_steps(channel, topology.steps - steps_before)
         assert cached.exchange is not None
         cached.counter = channel.counters.of_exchange(cached.exchange)
         if channel.vhost.tracing:
@@ -293,6 +316,7 @@ def publish_routed(channel: Channel, publish: RoutedPublish) -> i64:
             if said & REJECTED == 0:
                 recipients.taken_by(queue)
     publish.queues = recipients.row
+    channel.connection.turn.work += routed
     _count(publish.counter, routed)
     if routed == 0 and not publish.delayed:
         publish.counter.unroutable(publish.mandatory)
@@ -338,19 +362,88 @@ def _count(counter: PublishCounter, routed: i64) -> None:
 
 def _publish_routed(channel: Channel, cached: CachedPublish, message: Message, extra_keys: list[str]) -> None:
     """Publish a message whose queues are not cached or have copies. CC and BCC add routing keys."""
-    exchange, counter = cached.exchange, cached.counter
+    exchange = cached.exchange
     assert exchange is not None
     route = cached.copied
-    if route is None or extra_keys:
-        keys = [cached.envelope.routing_key]
-        if extra_keys:
-            message.envelope = Envelope(cached.envelope.exchange, cached.envelope.routing_key, extra_keys)
-            keys.extend(extra_keys)
+    if extra_keys:
+        message.envelope = Envelope(cached.envelope.exchange, cached.envelope.routing_key, extra_keys)
+        # each key once, the published one first
+        keys = list(dict.fromkeys([cached.envelope.routing_key, *extra_keys]))
         keys = direct_reply.deliver_to_inboxes(channel.node, exchange, keys, message)
-        route = channel.vhost.topology.route_keys(exchange, keys, message)
+        SlicedPublish(channel, cached, RoutedMessage(keys, message), message).begin()
+        return
+    if route is None:
+        keys = direct_reply.deliver_to_inboxes(channel.node, exchange, [cached.envelope.routing_key], message)
+        topology = channel.vhost.topology
+        steps_before = topology.steps
+        route = topology.route_keys(exchange, keys, message)
+        _count_steps(channel, topology.steps - steps_before)
+    _publish_on_route(channel, cached, message, route)
+
+
+def _publish_on_route(channel: Channel, cached: CachedPublish, message: Message, route: Route) -> None:
+    counter = cached.counter
+    assert counter is not None
     if channel.vhost.tracing:
         firehose.trace_published(channel, message, route.queues)
     _enqueue_in_all(channel, RoutedPublish(message, route, cached.mandatory, counter))
+
+
+def _count_steps(channel: Channel, steps: i64) -> None:
+    """Count what a route cost. A client whose routes cost much is continued in the next turn, after others."""
+    turn = channel.connection.turn
+    turn.routing_steps += steps
+    if steps > 0 and turn.routing_steps >= ROUTING_STEPS_A_TURN:
+        channel.connection.await_budget()
+
+
+@final
+class SlicedPublish(OutputPort):
+    """A publish with keys in CC or BCC. Its route may take several turns; the input of its connection waits for it."""
+
+    def __init__(self, channel: Channel, cached: CachedPublish, subject: RoutedMessage, message: Message) -> None:
+        self._channel: Channel = channel
+        self._cached: CachedPublish = cached
+        self._subject: RoutedMessage = subject
+        self._message: Message = message
+
+    def flush(self) -> None:
+        """It has no output."""
+
+    def begin(self) -> None:
+        if not self._advance():
+            connection = self._channel.connection
+            turn = connection.turn
+            turn.held_bytes += len(self._message.content)
+            connection.await_answer()
+            # the route of the published key alone may have used the budget; input waits for this message now
+            connection.waits_for_budget = False
+            turn.inputs = [waiting for waiting in turn.inputs if waiting is not connection]
+            turn.inputs.append(self)
+
+    def go_on(self) -> None:
+        connection = self._channel.connection
+        if not self._channel.closed and not self._advance():
+            connection.turn.inputs.append(self)
+            return
+        # a message of a closed channel was not confirmed and is dropped
+        connection.turn.held_bytes -= len(self._message.content)
+        connection.turn.inputs.append(connection)
+
+    def _advance(self) -> bool:
+        """Compare as many keys as the turn has steps for; True when the message is published."""
+        turn = self._channel.connection.turn
+        subject = self._subject
+        exchange = self._cached.exchange
+        assert exchange is not None
+        steps_before = subject.steps
+        subject.steps_max = steps_before + ROUTING_STEPS_A_TURN - turn.routing_steps
+        route = self._channel.vhost.topology.route_subject(exchange, subject)
+        turn.routing_steps += subject.steps - steps_before
+        if subject.unfinished:
+            return False
+        _publish_on_route(self._channel, self._cached, self._message, route)
+        return True
 
 
 def _enqueue_in_all(channel: Channel, publish: RoutedPublish) -> None:
