@@ -5,6 +5,10 @@ explains the close. So the sending side is shut once everything is written, inpu
 when the client has closed its side or a deadline has passed. TLS cannot be half-closed and has its own closing
 handshake.
 
+One turn handles a bounded number of read bytes. The loop reads a busy socket many times before it runs a turn, so a
+socket with more than its share is not read until the turn is over (`TurnLoop.received`). Otherwise megabytes of input
+wait in memory, long gone from the processor's caches when the broker comes to them.
+
 A node has many of these: slots only, no logger, no timer until it closes. Both loops set TCP_NODELAY on accepted
 sockets.
 
@@ -28,7 +32,17 @@ CLOSE_PATIENCE_S = 3.0
 class ClientSocket(asyncio.Protocol):
     """Connects the loop's transport with the turns."""
 
-    __slots__ = ("_closing", "_connection_id", "_deadline", "_ends", "_links", "_turns", "transport")
+    __slots__ = (
+        "_closing",
+        "_connection_id",
+        "_deadline",
+        "_ends",
+        "_links",
+        "_paused",
+        "_turn_pending",
+        "_turns",
+        "transport",
+    )
 
     transport: asyncio.Transport
 
@@ -39,6 +53,9 @@ class ClientSocket(asyncio.Protocol):
         self._turns = links.turns
         self._connection_id = 0
         self._closing = False
+        # the broker does not want input; the input that was read waits for its turn
+        self._paused = False
+        self._turn_pending = False
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -50,7 +67,7 @@ class ClientSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self._closing:
-            self._turns.add(BytesReceived(self._connection_id, data))
+            self._turns.received(self, BytesReceived(self._connection_id, data))
 
     def pause_writing(self) -> None:
         if not self._closing:
@@ -69,12 +86,31 @@ class ClientSocket(asyncio.Protocol):
         self._turns.add(ConnectionDropped(self._connection_id, "" if error is None else _reason(error)))
 
     def pause_reading(self) -> None:
-        if self.transport.is_reading():
-            self.transport.pause_reading()
+        self._paused = True
+        self._update_reading()
 
     def resume_reading(self) -> None:
-        if not self.transport.is_closing() and not self.transport.is_reading():
-            self.transport.resume_reading()
+        self._paused = False
+        self._update_reading()
+
+    def await_turn(self) -> None:
+        """Read nothing more until the turn is over."""
+        self._turn_pending = True
+        self._update_reading()
+
+    def turn_over(self) -> None:
+        self._turn_pending = False
+        self._update_reading()
+
+    def _update_reading(self) -> None:
+        wanted = not self._paused and not self._turn_pending
+        transport = self.transport
+        if wanted == transport.is_reading() or transport.is_closing():
+            return
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
 
     def close(self) -> None:
         """Send the remaining bytes, then close; abort if the client neither reads nor closes."""
@@ -92,6 +128,8 @@ class ClientSocket(asyncio.Protocol):
             # the client reset the connection, and the loop has not noticed yet
             transport.abort()
         else:
+            # the end of the client's input is awaited
+            self._turn_pending = False
             self.resume_reading()
 
     def abort(self) -> None:

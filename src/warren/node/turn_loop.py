@@ -87,6 +87,15 @@ class ClientTransport(Protocol):
     def abort(self) -> None: ...
 
 
+class PausableSocket(Protocol):
+    """A socket that is read."""
+
+    def await_turn(self) -> None:
+        """Read nothing more until `turn_over`."""
+
+    def turn_over(self) -> None: ...
+
+
 class Core(Protocol):
     """The pure state machine: `Broker`, or a script in its place."""
 
@@ -104,6 +113,7 @@ class TurnLoop:
         "_events",
         "_handle",
         "_log",
+        "_read_bytes",
         "_scheduled",
         "_stop",
         "_stopped",
@@ -129,6 +139,9 @@ class TurnLoop:
         self._stop = stop
         self._stopped = False
         self._events: list[Event] = []
+        # the bytes that were read for the next turn, and the sockets that are not read until it is over
+        self._read_bytes = 0
+        self._unread: list[PausableSocket] = []
         self._scheduled = False
         # when the broker wants to be called; 0 for never
         self._wanted_ms = 0
@@ -148,6 +161,14 @@ class TurnLoop:
         """Add an event to the next turn."""
         self._events.append(event)
         self._schedule()
+
+    def received(self, reader: PausableSocket, event: BytesReceived) -> None:
+        """Add input to the next turn. If that has enough, read no more from this socket until it is over."""
+        self._read_bytes += len(event.data)
+        if self._read_bytes >= READ_BYTES_A_TURN:
+            self._unread.append(reader)
+            reader.await_turn()
+        self.add(event)
 
     def add_now(self, event: Event) -> None:
         """The same, for a loop callback that would be the last of this round: the next turn runs at once."""
@@ -202,11 +223,20 @@ class TurnLoop:
                 effects.sort(key=_is_for_this_node)
             for effect in effects:
                 carry_out[type(effect)](effect)
+            self._read_again()
             if self.after_turn is not None:
                 self.after_turn()
         except Exception:
             self.halt()
             self._log.critical("core.failed", exc_info=True)
+
+    def _read_again(self) -> None:
+        self._read_bytes = 0
+        if self._unread:
+            unread = self._unread
+            self._unread = []
+            for reader in unread:
+                reader.turn_over()
 
     def _send_bytes(self, effect: SendBytes) -> None:
         link = self.links.get(effect.connection_id)

@@ -1,6 +1,7 @@
 """One client's socket as events and orders."""
 
 import asyncio
+import contextlib
 import socket
 import struct
 
@@ -9,7 +10,7 @@ import pytest
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, listening, run_on
 from warren.broker.model.effects import CloseConnection, Effect, PauseReading, ResumeReading, SendBytes
 from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, Event
-from warren.node import client_sockets
+from warren.node import client_sockets, turn_loop
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
 
@@ -86,7 +87,7 @@ def test_a_paused_socket_is_not_read_until_it_is_resumed(loop_name: str) -> None
             _, writer = await shell.connect()
             await core.until(lambda: core.of(ConnectionOpened))
             writer.write(b"waiting")
-            # a second connection, opened and heard later, shows that the loop had its chance to read the first
+            # input of a second connection, opened later, shows that the loop could have read the first
             _, witness = await shell.connect()
             witness.write(b"seen")
             await core.until(lambda: received(core) == b"seen")
@@ -163,3 +164,38 @@ def test_a_client_that_neither_reads_nor_closes_is_cut_off(
             client.close()
 
     run_on(loop_name, conversation())
+
+
+READ_AT_ONCE_BYTES = 256 * 1024
+
+
+def test_a_turn_has_a_bounded_part_of_the_input_that_waits(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound_bytes = 64 * 1024
+    monkeypatch.setattr(turn_loop, "READ_BYTES_A_TURN", bound_bytes)
+
+    def pause(event: Event) -> list[Effect]:
+        return [PauseReading(1)] if isinstance(event, ConnectionOpened) else []
+
+    async def conversation() -> None:
+        core = ScriptedCore(pause)
+        async with listening(core) as shell:
+            with socket.create_connection(("127.0.0.1", shell.port)) as client:
+                await core.until(lambda: core.of(ConnectionOpened))
+                sent_bytes = fill(client)
+                assert sent_bytes > bound_bytes + 2 * READ_AT_ONCE_BYTES
+                shell.order(ResumeReading(1))
+                await core.until(lambda: len(received(core)) == sent_bytes)
+                read = [sum(len(one.data) for one in turn if isinstance(one, BytesReceived)) for turn in core.turns]
+                assert max(read) < bound_bytes + READ_AT_ONCE_BYTES + 1
+
+    run_on(loop_name, conversation())
+
+
+def fill(client: socket.socket) -> int:
+    """Send until the kernel's buffers are full; how many bytes they took."""
+    client.setblocking(False)
+    sent_bytes = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            sent_bytes += client.send(bytes(READ_AT_ONCE_BYTES))
+    return sent_bytes

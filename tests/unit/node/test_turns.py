@@ -3,13 +3,16 @@
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
+from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.broker.cluster.hello import PeerIdentity
+from warren.broker.commands.requests import DeleteVhost
 from warren.broker.model.effects import (
     AppendRecords,
     CloseConnection,
@@ -31,6 +34,7 @@ from warren.broker.model.effects import (
 )
 from warren.broker.model.events import (
     BytesReceived,
+    CommandReceived,
     ConnectionOpened,
     Event,
     FlushCompleted,
@@ -39,6 +43,7 @@ from warren.broker.model.events import (
     WritesPaused,
     WritesResumed,
 )
+from warren.node import turn_loop
 from warren.node.cluster.metadata_store import MetadataPump
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.disk.disk import Disk
@@ -183,10 +188,13 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
         turns.attach(PasswordChecks(turns.loop, turns.add).orders())
         settings = ClusterSettings(peer_listener=ListenAddress("127.0.0.1", 0))
         log = Log(LogLevels({}))
-        links = PeerConnections(settings, PeerIdentity("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nobody)
+        tasks = BackgroundTasks(log)
+        links = PeerConnections(
+            settings, PeerIdentity("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nothing, tasks
+        )
         turns.attach(links.orders())
         await links.close()
-        turns.attach(MetadataPump(cast(EtcdStore, None), turns, log, lambda error: turns.halt()).orders())
+        turns.attach(MetadataPump(cast(EtcdStore, None), turns, log, lambda error: turns.halt(), tasks).orders())
         log.close()
         # the node's own life, which tests of real processes see: `node.node`, `node.cluster.agent`
         of_the_node = {SaveMembers, PauseService, ResumeService, RestartNode}
@@ -196,7 +204,7 @@ def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: P
     run_on(loop_name, conversation())
 
 
-async def _answer_nobody(facts: PeerIdentity, request: bytes) -> bytes:
+async def _answer_nothing(facts: PeerIdentity, request: bytes) -> bytes:
     return b""
 
 
