@@ -213,3 +213,31 @@ def scraped_status(node: Serving) -> int:
         answer = connection.getresponse()
         answer.read()
         return answer.status
+
+
+EVERY_TURN_IS_SLOW = """
+from warren.node import turn_loop
+from warren.cli.main import main
+turn_loop.SLOW_TURN_S = 0
+main()
+"""
+
+
+def test_slow_turns_of_a_node_are_logged_and_counted(serve: Serve, connect: Connect) -> None:
+    node = serve(command=[sys.executable, "-c", EVERY_TURN_IS_SLOW])
+    client = connect(node, opened=True)
+    channel = client.channel()
+    channel.call("queue.declare", queue="q")
+    channel.call("basic.consume", queue="q", no_ack=True)
+
+    def delivering_turns() -> list[str]:
+        channel.publish("", "q", b"x")
+        return [line for line in node.events("turn.slow") if "BytesReceived:1" in line and "SendBytes:1" in line]
+
+    # one line a second
+    node.wait_for(delivering_turns)
+    connection = scrapes(node)
+    connection.request("GET", "/metrics")
+    assert values(connection.getresponse().read().decode())["warren_slow_turns_total"] >= 5
+    connection.close()
+    client.cut()

@@ -75,6 +75,9 @@ class NodeFacts(Protocol):
     def loop_lag_ms(self) -> float:
         """The largest delay of the event loop in the last seconds."""
 
+    def slow_turns(self) -> int:
+        """Turns that took longer than 50 ms, since the node started."""
+
     def descriptors_used(self) -> int: ...
 
     def sockets_used(self) -> int: ...

@@ -61,6 +61,7 @@ class ProcessFacts:
         self._certificates: list[CertificateFacts] = []
         self._io = io
         self._socket_counts: list[Callable[[], int]] = []
+        self._slow_turn_count: Callable[[], int] | None = None
         self._lags_ms: deque[float] = deque([0.0], maxlen=_LAGS_REMEMBERED)
         self._handle: asyncio.TimerHandle | None = None
 
@@ -106,6 +107,13 @@ class ProcessFacts:
     def counts_sockets(self, count: Callable[[], int]) -> None:
         """Add another source of socket counts."""
         self._socket_counts.append(count)
+
+    def slow_turns(self) -> int:
+        return 0 if self._slow_turn_count is None else self._slow_turn_count()
+
+    def counts_slow_turns(self, count: Callable[[], int]) -> None:
+        """Set the source of the count."""
+        self._slow_turn_count = count
 
     def io(self) -> IoStats:
         return self._io

@@ -27,12 +27,16 @@ when it fires, so a busy node seldom arms a handle. The broker is never woken be
 The clock: wall time in whole milliseconds that never runs backwards. The wall clock is read once, at start; from then
 on the monotonic clock counts. So a clock that is set back neither expires messages early nor delays a timer.
 
+Slow turns: all clients of the node wait for a turn. One that takes longer than `SLOW_TURN_S` is counted, and logged
+with the work it did (`SlowTurns`).
+
 Not here: sockets (`node.client_sockets`), the disk (`node.disk`), measurements (`node.resources`).
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from warren.broker.model.effects import (
@@ -47,7 +51,7 @@ from warren.broker.model.effects import (
     SetTimer,
     StopNode,
 )
-from warren.broker.model.events import Event
+from warren.broker.model.events import BytesReceived, Command, CommandReceived, Event
 from warren.node.logs import Log
 
 
@@ -102,6 +106,65 @@ class Core(Protocol):
     def handle(self, events: list[Event], now_ms: int) -> list[Effect]: ...
 
 
+READ_BYTES_A_TURN = 1024 * 1024
+"""The loop reads at most 256 KiB at once, so one socket can exceed this by that much."""
+
+SLOW_TURN_S = 0.05
+LOG_SLOW_EVERY_S = 1.0
+
+
+class SlowTurns:
+    """Counts turns that take too long, and logs them: one line a second, with the number of those it skipped."""
+
+    __slots__ = ("_log", "_logged_at", "_skipped", "count")
+
+    def __init__(self, log: Log) -> None:
+        self.count = 0
+        self._log = log
+        self._logged_at = -LOG_SLOW_EVERY_S
+        self._skipped = 0
+
+    def report(self, events: list[Event], effects: list[Effect], started: float, handled: float, ended: float) -> None:
+        """`handled` is the time between the core and its effects."""
+        self.count += 1
+        if ended - self._logged_at < LOG_SLOW_EVERY_S:
+            self._skipped += 1
+            return
+        self._log.warning(
+            "turn.slow",
+            ms=round((ended - started) * 1000),
+            effects_ms=round((ended - handled) * 1000),
+            events=_kinds(events),
+            effects=_kinds(effects),
+            sent_bytes=sum(len(effect.data) for effect in effects if isinstance(effect, SendBytes)),
+            **_largest_input(events),
+            **_commands(events),
+            skipped=self._skipped,
+        )
+        self._logged_at = ended
+        self._skipped = 0
+
+
+def _kinds(items: Sequence[Event | Effect | Command]) -> str:
+    """How many of which kind, the most first."""
+    counted = Counter(type(item).__name__ for item in items)
+    return ",".join(f"{kind}:{count}" for kind, count in counted.most_common()) or "none"
+
+
+def _largest_input(events: list[Event]) -> dict[str, object]:
+    """The connection that sent the most bytes."""
+    sizes: Counter[int] = Counter()
+    for event in events:
+        if isinstance(event, BytesReceived):
+            sizes[event.connection_id] += len(event.data)
+    return {"connection": sizes.most_common(1)[0][0], "connection_bytes": sizes.most_common(1)[0][1]} if sizes else {}
+
+
+def _commands(events: list[Event]) -> dict[str, object]:
+    commands = [event.command for event in events if isinstance(event, CommandReceived)]
+    return {"commands": _kinds(commands)} if commands else {}
+
+
 class TurnLoop:
     """Collects events, runs the broker once a turn, carries out its effects."""
 
@@ -123,6 +186,7 @@ class TurnLoop:
         "lingering",
         "links",
         "loop",
+        "slow",
     )
 
     def __init__(
@@ -133,6 +197,7 @@ class TurnLoop:
         self.lingering: set[ClientTransport] = set()
         # called after each turn; it must not enter the broker
         self.after_turn: Callable[[], None] | None = None
+        self.slow = SlowTurns(log)
         self._core = core
         self._clock = clock
         self._log = log
@@ -211,6 +276,7 @@ class TurnLoop:
         self._scheduled = False
         if self._stopped:
             return
+        started = time.perf_counter()
         events = self._events
         self._events = []
         now_ms = self._clock.now_ms()
@@ -219,6 +285,7 @@ class TurnLoop:
         carry_out = self._carry_out
         try:
             effects = self._core.handle(events, now_ms)
+            handled = time.perf_counter()
             if SendToPeer in carry_out and len(effects) > 1:
                 effects.sort(key=_is_for_this_node)
             for effect in effects:
@@ -226,6 +293,9 @@ class TurnLoop:
             self._read_again()
             if self.after_turn is not None:
                 self.after_turn()
+            ended = time.perf_counter()
+            if ended - started > SLOW_TURN_S:
+                self.slow.report(events, effects, started, handled, ended)
         except Exception:
             self.halt()
             self._log.critical("core.failed", exc_info=True)

@@ -178,7 +178,34 @@ def test_a_core_that_fails_stops_the_node_and_is_never_asked_again(loop_name: st
     run_on(loop_name, conversation())
 
 
-def test_every_effect_has_someone_who_carries_it_out(loop_name: str, tmp_path: Path) -> None:
+def test_a_slow_turn_is_counted_and_logged_with_what_it_did(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(turn_loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def take_long(event: Event) -> list[Effect]:
+        if isinstance(event, CommandReceived):
+            now[0] += 0.06
+        return [SetTimer(0)]
+
+    async def conversation() -> None:
+        core = ScriptedCore(take_long)
+        shell = Shell(core)
+        turns = shell.turns
+        command = CommandReceived(1, DeleteVhost("v"))
+        events = [[StopRequested()], [BytesReceived(7, b"x" * 40), BytesReceived(8, b"y"), command], [command]]
+        for number, together in enumerate(events):
+            for event in together:
+                turns.add(event)
+            await core.until(lambda number=number: len(core.turns) > number)
+        assert turns.slow.count == 2
+        [line] = [line for line in shell.log.getvalue().splitlines() if "event=turn.slow" in line]
+        assert "ms=60 effects_ms=0 events=BytesReceived:2,CommandReceived:1 effects=SetTimer:3 sent_bytes=0" in line
+        assert "connection=7 connection_bytes=40 commands=DeleteVhost:1 skipped=0" in line
+
+    run_on(loop_name, conversation())
+
+
+def test_every_effect_has_a_handler(loop_name: str, tmp_path: Path) -> None:
     async def conversation() -> None:
         turns = Shell(ScriptedCore()).turns
         disk = Disk(str(tmp_path), "hare@here")

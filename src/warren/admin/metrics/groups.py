@@ -52,6 +52,8 @@ _LAST = [
     MetricGroup(families.GLOBAL_DEAD, node_values.global_dead),
     MetricGroup(node_values.WARREN_BUILD, node_values.warren_build, WARREN_PREFIX),
     MetricGroup(node_values.LOOP_LAG, node_values.loop_lag, WARREN_PREFIX),
+    MetricGroup(node_values.SLOW_TURNS, node_values.slow_turns, WARREN_PREFIX),
+    MetricGroup(node_values.TASK_FAILURES, node_values.task_failures, WARREN_PREFIX),
     MetricGroup(node_values.JOURNAL, node_values.journal, WARREN_PREFIX),
     MetricGroup(node_values.CERTIFICATES, node_values.certificates, WARREN_PREFIX),
 ]

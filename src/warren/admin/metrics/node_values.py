@@ -255,6 +255,12 @@ LOOP_LAG = (
     ),
 )
 
+SLOW_TURNS = (MetricFamily("slow_turns_total", COUNTER, "Turns of the node that took longer than 50 ms"),)
+
+TASK_FAILURES = (
+    MetricFamily("task_failures_total", COUNTER, "Failures of the node's background loops, which are then restarted"),
+)
+
 JOURNAL = (
     MetricFamily("journal_segments", GAUGE, "Files of the journal"),
     MetricFamily("journal_bytes", GAUGE, "Size of the journal in bytes"),
@@ -283,6 +289,14 @@ def warren_build(source: ScrapeSource) -> Rows:
 
 def loop_lag(source: ScrapeSource) -> Rows:
     return [("", [source.facts.loop_lag_ms() / 1000])]
+
+
+def slow_turns(source: ScrapeSource) -> Rows:
+    return [("", [source.facts.slow_turns()])]
+
+
+def task_failures(source: ScrapeSource) -> Rows:
+    return [("", [source.facts.task_failures()])]
 
 
 def journal(source: ScrapeSource) -> Rows:
