@@ -216,3 +216,15 @@ def test_health_checks_answer(api: Api) -> None:
     assert api.get("health/checks/certificate-expiration/x/days").reason == "Invalid expiration value."
     assert api.get("health/checks/certificate-expiration/1/eons").status == 400
     assert api.get("healthchecks/node/other@there").status == 404
+
+
+def test_the_background_tasks_of_a_node_do_not_fail(api: Api) -> None:
+    assert api.get("health/checks/background-tasks").json == {"status": "ok"}
+
+
+def test_a_feature_flag_that_can_be_enabled_is_enabled(api: Api) -> None:
+    flags = {flag["name"]: flag["state"] for flag in api.get("feature-flags").json}
+    assert "stream_queue" in flags
+    for name in flags:
+        assert api.call("PUT", f"feature-flags/{name}/enable", {"name": name}).status == 204
+    assert set(flags.values()) == {"enabled"}

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from tests.support.deadlines import DEADLINE_S, run, until
 from tests.support.ports import free_port
+from warren.admin.background import BackgroundTasks
 from warren.broker.metadata.store import Snapshot
 from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection
@@ -40,7 +41,8 @@ def quiet_log() -> Log:
 
 
 def member_of(directory: Path, name: str, log: Log | None = None, **settings: Any) -> EtcdMember:
-    return EtcdMember(EtcdMemberSettings(str(directory), name, "test", **settings), log or quiet_log())
+    log = log or quiet_log()
+    return EtcdMember(EtcdMemberSettings(str(directory), name, "test", **settings), log, BackgroundTasks(log))
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import asyncio
 
 from tests.cluster.etcd_world import Members, Watcher, store_at
+from tests.support.background import background_tasks
 from tests.support.deadlines import DEADLINE_S, in_event_loop, until
 from warren.broker.metadata.store import COMMITTED, FAILED, UNKNOWN, CommitResult, object_id
 from warren.node.etcd.store import EtcdStore
@@ -134,7 +135,7 @@ async def test_a_held_key_stays_while_the_leader_changes(three_members: Members)
     async with store_at(*nearest_first(three_members, leader), cluster=three_members.cluster()) as store:
         start, _ = await store.snapshot()
         watcher = Watcher(store, start)
-        holding = store.hold("alive/a", b"1", LEASE_S)
+        holding = store.hold("alive/a", b"1", LEASE_S, background_tasks())
         await holding.held()
         three_members.kill(leader)
         ended = await store.commit([("b", 0)], [("b", b"")], patience_s=PATIENCE_S)

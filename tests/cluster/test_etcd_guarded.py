@@ -6,6 +6,7 @@ import pytest
 
 from tests.cluster.etcd_world import CIPHER, Members, Watcher, as_user, connected, store_at
 from tests.node.certificate_files import Authority
+from tests.support.background import background_tasks
 from tests.support.deadlines import DEADLINE_S, in_event_loop, run, until
 from warren.broker.metadata.store import COMMITTED, FAILED, CommitResult
 from warren.errors import ConfigError, StoreError
@@ -27,7 +28,7 @@ async def test_a_store_behind_certificates_and_a_password_is_as_good_as_any(guar
     start, entries = await store.snapshot()
     assert entries["a"][0] == 3
     watcher = Watcher(store, start)
-    holding = store.hold("alive/a", b"1", 60)
+    holding = store.hold("alive/a", b"1", 60, background_tasks())
     await holding.held()
     # an expired token is replaced
     connection._token = "stale.1"
@@ -57,7 +58,7 @@ async def test_a_user_without_permission_is_refused_with_that_reason(guarded: Me
 @in_event_loop
 async def test_a_key_that_cannot_be_held_says_why(guarded: Members, files: TlsFiles) -> None:
     async with connected(*guarded.endpoints(), **as_user("stranger", "friend", files)) as connection:
-        holding = LeasedKey(connection, KeySpace("guarded"), "alive/a", b"", 60)
+        holding = LeasedKey(connection, KeySpace("guarded"), "alive/a", b"", 60, background_tasks())
         await until(lambda: "does not let this user do that" in holding._trouble)
         with pytest.raises(ConnectionError, match="does not let this user do that"):
             await holding.held(0.01)

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.cluster.etcd_world import Members, Watcher, carry_out, connected, store_at
+from tests.cluster.etcd_world import CIPHER, Members, Watcher, carry_out, connected, store_at
+from tests.support.background import background_tasks
 from tests.support.deadlines import in_event_loop, until
 from warren.broker.metadata.policy_definitions import ParameterDefinition
 from warren.broker.metadata.store import COMMITTED, OUTDATED, CommitResult, object_id
@@ -136,13 +137,13 @@ async def test_a_held_key_goes_when_its_holder_is_silent_and_at_once_when_it_is_
         start, _ = await store.snapshot()
         watcher = Watcher(store, start)
         async with store_at(*single.endpoints(), cluster=cluster, node="warren@b") as silent:
-            holding = silent.hold("alive/b", b"1", LEASE_S)
+            holding = silent.hold("alive/b", b"1", LEASE_S, background_tasks())
             await holding.held()
             # it is renewed beyond its time
             await until_renewed(store, "alive/b", LEASE_S + 1.0)
             holding._keeper.cancel()
         await until(lambda: len(watcher.told) == 2)
-        released = store.hold("alive/a", b"7", 60)
+        released = store.hold("alive/a", b"7", 60, background_tasks())
         await released.held()
         await released.release()
         await until(lambda: len(watcher.told) == 4)
@@ -165,7 +166,7 @@ async def test_a_held_key_that_was_deleted_is_put_again(single: Members) -> None
     async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
         start, _ = await store.snapshot()
         watcher = Watcher(store, start)
-        holding = store.hold("alive/a", b"1", LEASE_S)
+        holding = store.hold("alive/a", b"1", LEASE_S, background_tasks())
         await holding.held()
         _, entries = await store.snapshot()
         deleted = await store.commit([("alive/a", entries["alive/a"][1])], [("alive/a", None)])
@@ -182,9 +183,9 @@ async def test_a_held_key_that_was_deleted_is_put_again(single: Members) -> None
 async def test_a_held_key_is_taken_over_by_its_next_holder(single: Members) -> None:
     cluster = single.cluster()
     async with store_at(*single.endpoints(), cluster=cluster) as store:
-        first = store.hold("alive/a", b"1", 60)
+        first = store.hold("alive/a", b"1", 60, background_tasks())
         await first.held()
-        second = store.hold("alive/a", b"2", 60)
+        second = store.hold("alive/a", b"2", 60, background_tasks())
         await second.held()
         await first.release()
         _, entries = await store.snapshot()
@@ -200,9 +201,9 @@ async def test_a_held_key_is_put_again_after_its_lease_has_ended_unless_it_has_a
         async def said() -> list[bytes]:
             return [value for _created, _modified, value in (await store.snapshot())[1].values()]
 
-        first = store.hold("alive/a", b"1", 60)
+        first = store.hold("alive/a", b"1", 60, background_tasks())
         await first.held()
-        second = store.hold("alive/a", b"2", 60)
+        second = store.hold("alive/a", b"2", 60, background_tasks())
         await second.held()
         first._keeper.cancel()
         await first._take()

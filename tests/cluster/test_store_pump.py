@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from tests.cluster.etcd_world import CIPHER, Members, as_user, carry_out, connected
 from tests.support.deadlines import DEADLINE_S, in_event_loop, until
+from warren.admin.background import BackgroundTasks
 from warren.broker.model.effects import Effect, ProposeTransaction
 from warren.broker.model.events import DefinitionsChanged, DefinitionsCurrent, Event, TransactionDecided
 from warren.errors import StoreError
@@ -59,7 +60,7 @@ class Pumped:
         self.failures: list[StoreError] = []
         self.log = Log(LogLevels({}), stream=self.said)
         turns = TurnLoop(self.core, asyncio.get_running_loop(), Clock(), self.log, lambda code: None)
-        self.pump = MetadataPump(store, turns, self.log, self.failures.append)
+        self.pump = MetadataPump(store, turns, self.log, self.failures.append, BackgroundTasks(self.log))
         turns.attach(self.pump.orders())
 
     def propose(self, key: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from warren.admin.background import BackgroundTask
 from warren.broker.policies.parameters import Parameter
 
 
@@ -86,6 +87,12 @@ class NodeFacts(Protocol):
 
     def context_switches(self) -> int:
         """Voluntary and involuntary context switches."""
+
+    def failing_tasks(self) -> list[BackgroundTask]:
+        """The background loops that failed lately."""
+
+    def task_failures(self) -> int:
+        """How often a background loop has failed."""
 
     def collections(self) -> int:
         """Garbage collections."""

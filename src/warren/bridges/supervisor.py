@@ -23,8 +23,8 @@ Not here: what a bridge does (`bridges.shovels`, `bridges.federation.links`).
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
 
 from warren.bridges.bridge import Bridge, BridgeRun
 from warren.bridges.host import BridgeHost
@@ -39,7 +39,7 @@ TERMINATED: Final = "terminated"
 RESTART_ANSWER_S: Final = 1.5
 """Shorter than the time one node waits for another's answer."""
 
-SAY_AGAIN_S: Final = 60.0
+LOG_AGAIN_S: Final = 60.0
 REFUSED_PAUSE_MAX_S: Final = 60.0
 
 
@@ -59,8 +59,8 @@ class BridgeWorker:
         self.is_done = False
         # number of runs
         self.lives = 0
-        self._said = ""
-        self._said_at = 0.0
+        self._logged = ""
+        self._logged_at = 0.0
         self._host = host
         self._on_done = on_done
         self._task: asyncio.Task[None] | None = None
@@ -147,9 +147,9 @@ class BridgeWorker:
 
     def _broke(self, reason: str, defect: Exception | None, delay_s: float) -> None:
         self._stands(TERMINATED, reason)
-        if reason == self._said and time.monotonic() - self._said_at < SAY_AGAIN_S:
+        if reason == self._logged and time.monotonic() - self._logged_at < LOG_AGAIN_S:
             return
-        self._said, self._said_at = reason, time.monotonic()
+        self._logged, self._logged_at = reason, time.monotonic()
         fields = {**self.bridge.describe(), "reason": reason, "again_in_s": delay_s}
         if defect is None:
             self._host.log.warning("bridge.broke", **fields)
@@ -161,6 +161,12 @@ class BridgeWorker:
             self.state = state
             self.reason = reason
             self.since = time.time()
+
+
+class RunningLoop(Protocol):
+    """A loop that runs until it is cancelled."""
+
+    def cancel(self) -> object: ...
 
 
 class BridgeKind(Protocol):
@@ -178,7 +184,7 @@ class BridgeSupervisor:
         self.kinds = kinds
         self.keepers: dict[str, BridgeWorker] = {}
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._loop: RunningLoop | None = None
         # done, and not started again while their definition stays the same
         self._done: dict[str, Bridge] = {}
         # by kind: the bridges it wanted last
@@ -186,10 +192,10 @@ class BridgeSupervisor:
         # by key: workers that are stopping, and the tasks that stop them
         self._ending: dict[str, tuple[BridgeWorker, asyncio.Task[None]]] = {}
 
-    def start(self) -> None:
+    def start(self, run: Callable[[Callable[[], Coroutine[Any, Any, None]]], RunningLoop]) -> None:
+        """`run` runs the supervisor's loop, and starts it again if it fails."""
         self._forget_change = self._host.on_change(self._changed.set)
-        self._changed.set()
-        self._task = asyncio.get_running_loop().create_task(self._supervise(), name="bridges")
+        self._loop = run(self._supervise)
 
     @property
     def is_idle(self) -> bool:
@@ -198,10 +204,10 @@ class BridgeSupervisor:
 
     def cancel(self) -> None:
         """Start no more bridges."""
-        if self._task is not None:
+        if self._loop is not None:
             self._forget_change()
-            self._task.cancel()
-            self._task = None
+            self._loop.cancel()
+            self._loop = None
 
     async def stop(self, patience_s: float | None = None) -> None:
         """Stop all workers in good order, those included that are already stopping.
@@ -228,6 +234,8 @@ class BridgeSupervisor:
         return True
 
     async def _supervise(self) -> None:
+        # at the start, and after a failure, which may have missed a change
+        self._changed.set()
         while True:
             await self._changed.wait()
             self._changed.clear()

@@ -16,6 +16,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.admin.ports import CertificateFacts, ForgetNodeRefused, IoStats, ListenerFacts
 from warren.node import process
 from warren.node.cluster.agent import ClusterAgent
@@ -63,11 +64,13 @@ class ProcessFacts:
         self._socket_counts: list[Callable[[], int]] = []
         self._slow_turn_count: Callable[[], int] | None = None
         self._lags_ms: deque[float] = deque([0.0], maxlen=_LAGS_REMEMBERED)
-        self._handle: asyncio.TimerHandle | None = None
+        self._tasks: BackgroundTasks | None = None
+        self._lag: BackgroundTask | None = None
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+    def start(self, tasks: BackgroundTasks) -> None:
         """Begin to measure the event loop."""
-        self._measure_lag_at(loop, loop.time() + LAG_EVERY_S)
+        self._tasks = tasks
+        self._lag = tasks.start("event loop lag", self._measure_lag)
 
     def stop(self) -> None:
         if self._lag is not None:
@@ -118,6 +121,12 @@ class ProcessFacts:
     def io(self) -> IoStats:
         return self._io
 
+    def failing_tasks(self) -> list[BackgroundTask]:
+        return [] if self._tasks is None else self._tasks.failing()
+
+    def task_failures(self) -> int:
+        return 0 if self._tasks is None else self._tasks.failures()
+
     def context_switches(self) -> int:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         return usage.ru_nvcsw + usage.ru_nivcsw
@@ -131,13 +140,12 @@ class ProcessFacts:
     def certificates(self) -> list[CertificateFacts]:
         return list(self._certificates)
 
-    def _measure_lag_at(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self._handle = loop.call_at(due, self._lag_measured, loop, due)
-
-    def _lag_measured(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        now = loop.time()
-        self._lags_ms.append((now - due) * 1000)
-        self._measure_lag_at(loop, now + LAG_EVERY_S)
+    async def _measure_lag(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + LAG_EVERY_S
+            await asyncio.sleep(LAG_EVERY_S)
+            self._lags_ms.append((loop.time() - due) * 1000)
 
 
 def _certificate_expiry_ms(path: str) -> int:

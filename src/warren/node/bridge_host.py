@@ -32,6 +32,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import warren
+from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.bridges.admin import BridgesAdmin, bridge_components, bridge_kinds
 from warren.bridges.host import FederatedObject, LocalBinding
@@ -365,14 +366,30 @@ STOP_PATIENCE_S = 3.0
 class NodeBridges:
     """The bridges of one node, in one run."""
 
-    def __init__(self, core: Broker, turns: TurnLoop, desk: CommandQueue, log: Log, next_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        core: Broker,
+        turns: TurnLoop,
+        command_queue: CommandQueue,
+        log: Log,
+        next_id: Callable[[], int],
+        tasks: BackgroundTasks,
+    ) -> None:
         core.parameters.components.update(bridge_components())
         self.host = NodeBridgeHost(core, turns, command_queue, log, next_id)
         self.supervisor = BridgeSupervisor(self.host, bridge_kinds())
-        self.desk = BridgesAdmin(self.host, self.supervisor)
+        self.admin = BridgesAdmin(self.host, self.supervisor)
+        self._tasks = tasks
 
     def start(self) -> None:
-        self.supervisor.start()
+        undecrypted = self.host.undecrypted_parameters()
+        if undecrypted:
+            self.host.log.warning(
+                "parameters.undecrypted",
+                names=", ".join(undecrypted),
+                effect="they have no effect; put the cookie back that they were set with, or set them again",
+            )
+        self.supervisor.start(lambda work: self._tasks.start("bridges", work))
 
     def stop_before(self, go_on: Callable[[], None]) -> None:
         """Stop the bridges, and call `go_on` when they have stopped or took too long; at once if there are none."""

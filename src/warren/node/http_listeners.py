@@ -16,6 +16,7 @@ import ssl
 from typing import Any
 
 from warren.admin.api import api_router
+from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.admin.context import AdminContext
 from warren.admin.direct_link import DirectLinks
@@ -48,10 +49,11 @@ _CHOOSE_METRICS = "choose another with prometheus.tcp.port"
 class MetricsListener:
     """The sockets for scrapes, and later the server behind them."""
 
-    def __init__(self, settings: PrometheusSettings, log: Log) -> None:
+    def __init__(self, settings: PrometheusSettings, log: Log, tasks: BackgroundTasks) -> None:
         """Bind the port; raises `ConfigError` if it was configured and cannot be bound."""
         self._settings = settings
         self._log = log
+        self._tasks = tasks
         self.sockets: list[socket.socket] = []
         try:
             self.sockets = bind(settings.address, _CHOOSE_METRICS)
@@ -66,9 +68,9 @@ class MetricsListener:
         router = Router()
         for template, resource in metrics.routes(self._settings.path).items():
             router.add(template, resource)
-        application = Application(router, admin_context, ApplicationSettings(), self._log)
-        server = self._server = HttpServer(application, asyncio.get_running_loop(), limits)
-        server.start()
+        application = Application(router, admin_context, settings.application, self._log)
+        server = self._server = HttpServer(application, asyncio.get_running_loop(), settings.limits, bodies)
+        server.start(self._tasks)
         self._servers += await listen(self.sockets, server.accept)
         return server
 
@@ -93,15 +95,16 @@ _CHOOSE_SSL = "choose another with management.ssl.port"
 class HttpListeners:
     """The sockets for HTTP, and later the server behind them."""
 
-    def __init__(self, settings: HttpSettings, tls_patience_s: float, log: Log) -> None:
+    def __init__(self, settings: HttpSettings, tls_patience_s: float, log: Log, tasks: BackgroundTasks) -> None:
         """Bind the ports; raises `ConfigError` if they cannot be bound."""
         self._settings = settings
         self._tls_patience_s = tls_patience_s
         self._log = log
+        self._tasks = tasks
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
         self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
         self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
-        self._metrics = MetricsListener(settings.prometheus, log)
+        self._metrics = MetricsListener(settings.prometheus, log, tasks)
         self._opened: list[OpenListener] = []
         self._server: HttpServer | None = None
         # the ASGI application
@@ -146,7 +149,7 @@ class HttpListeners:
         """Serve this broker, to operators and to other nodes' admin interfaces."""
         accounts, peers = Authenticator(broker, command_queue), Peers(broker, facts.name, peer_links)
         self._history = StatsHistory(Sampler(broker, facts, self._settings.sample_interval_ms, links=peers.links))
-        self._history.start(asyncio.get_running_loop(), facts.now_ms())
+        self._history.start(self._tasks)
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
         self._traces = Traces(broker, command_queue, links, facts, directory, self._settings.trace_rotation, self._log)
         admin_context = AdminContext(
@@ -169,13 +172,15 @@ class HttpListeners:
         self._server = server = HttpServer(
             self._pass_on, asyncio.get_running_loop(), self._settings.limits, is_balancer
         )
-        server.start()
+        server.start(self._tasks)
 
         def accept(ends: ProxiedAddresses | None = None) -> asyncio.Protocol:
             return server.accept(None if ends is None else ends.peer)
 
         for sockets, context in ((self._tcp_sockets, None), (self._ssl_sockets, self._context)):
-            self._opened += await accept_on(sockets, accept, context, self._tls_patience_s, self._log, balancers)
+            self._opened += await accept_on(
+                sockets, accept, context, self._tls_patience_s, self._log, balancers, self._tasks
+            )
         return server
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any) -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.errors import ConfigError
 from warren.node.logs import Log
 from warren.node.proxy_protocol import (
@@ -176,12 +177,13 @@ async def accept_on(
     patience_s: float,
     log: Log,
     balancers: LoadBalancers | None,
+    tasks: BackgroundTasks,
 ) -> list[OpenListener]:
     """Accept on these sockets; an `Acceptor` is used only for TLS or PROXY headers."""
     if context is None and balancers is None:
         return list(await listen(sockets, accept))
     door = Acceptor(accept, context, patience_s, log, balancers)
-    door.open(sockets)
+    door.open(sockets, tasks)
     return [door]
 
 
@@ -202,31 +204,38 @@ class Acceptor:
         self._patience_s = patience_s
         self._log = log
         self._balancers = balancers
-        self._accepting: list[asyncio.Task[None]] = []
+        self._sockets: list[socket.socket] = []
+        self._accepting: list[BackgroundTask] = []
         # the loop holds only weak references to tasks
         self._handshakes: set[asyncio.Task[None]] = set()
 
-    def open(self, sockets: list[socket.socket]) -> None:
+    def open(self, sockets: list[socket.socket], tasks: BackgroundTasks) -> None:
         loop = asyncio.get_running_loop()
-        self._accepting += [loop.create_task(self._accept(loop, bound)) for bound in sockets]
+        self._sockets += sockets
+        for bound in sockets:
+            self._accepting.append(tasks.start(f"accept on {bound_address(bound)}", partial(self._accept, loop, bound)))
 
     def close(self) -> None:
         """Accept no more, and end the handshakes under way."""
-        for task in [*self._accepting, *self._handshakes]:
-            task.cancel()
+        for accepting in self._accepting:
+            accepting.cancel()
+        for handshake in self._handshakes:
+            handshake.cancel()
         self._accepting.clear()
+        for bound in self._sockets:
+            bound.close()
+        self._sockets.clear()
 
     async def _accept(self, loop: asyncio.AbstractEventLoop, bound: socket.socket) -> None:
-        with bound:
-            while True:
-                try:
-                    accepted, peer = await loop.sock_accept(bound)
-                except OSError:
-                    await asyncio.sleep(WITHOUT_DESCRIPTORS_WAIT_S)
-                    continue
-                task = loop.create_task(self._let_in(loop, accepted, ListenAddress(peer[0], peer[1])))
-                self._handshakes.add(task)
-                task.add_done_callback(self._handshakes.discard)
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(bound)
+            except OSError:
+                await asyncio.sleep(WITHOUT_DESCRIPTORS_WAIT_S)
+                continue
+            task = loop.create_task(self._let_in(loop, accepted, ListenAddress(peer[0], peer[1])))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
     async def _let_in(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, peer: ListenAddress) -> None:
         ends = None

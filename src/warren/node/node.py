@@ -24,9 +24,11 @@ import socket
 import ssl
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
+from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
 from warren.admin.direct_link import DirectLinks
@@ -157,7 +159,8 @@ class Node:
         self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
         self._ssl_sockets = bind_all(settings.ssl_listeners, _CHOOSE_SSL)
         self._opened: list[OpenListener] = []
-        self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
+        self._tasks = BackgroundTasks(log)
+        self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log, self._tasks)
         self._life: ClusterAgent | None = None
         self._bridging: NodeBridges | None = None
         # whether there is a broker, which can be told to stop
@@ -182,7 +185,7 @@ class Node:
         if core is not None:
             return await self._run(core, loop, loop_name)
         assert self._disk is not None
-        self._life = life = ClusterAgent(self._settings, self._disk, self._log)
+        self._life = life = ClusterAgent(self._settings, self._disk, self._log, self._tasks)
         try:
             found = await self._begin(life)
             if found is None:
@@ -225,10 +228,10 @@ class Node:
         self._turns.attach(passwords.orders())
         self._turns.attach({PauseService: self._pause, ResumeService: self._resume, RestartNode: self._start_anew})
         if self._disk is not None:
-            self._start_disk(self._disk, loop)
+            self._start_disk(self._disk)
         facts = self._facts(loop_name)
         self._describe(facts)
-        facts.start(loop)
+        facts.start(self._tasks)
         try:
             await self._accept_everyone(core, loop, facts, memory)
         except ConfigError:
@@ -236,8 +239,8 @@ class Node:
             if self._disk is not None:
                 await self._close_disk(self._disk)
             raise
-        memory.start()
-        self._watch_descriptors(loop)
+        memory.start(self._tasks)
+        self._tasks.every("descriptors", WATCH_DESCRIPTORS_EVERY_S, partial(self._watch_descriptors, facts))
         if self._open:
             self._announce(loop_name)
         process.tune_garbage_collector()
@@ -259,9 +262,11 @@ class Node:
     ) -> None:
         """Accept operators, then clients; nothing if the node is told to stop meanwhile."""
         if isinstance(core, Broker):
-            desk = CommandQueue(loop, self._turns.add)
-            self._turns.attach(desk.orders())
-            self._bridging = NodeBridges(core, self._turns, desk, self._log, self._serial.__next__)
+            command_queue = CommandQueue(loop, self._turns.add)
+            self._turns.attach(command_queue.orders())
+            self._bridging = NodeBridges(
+                core, self._turns, command_queue, self._log, self._serial.__next__, self._tasks
+            )
             if self._life is not None:
                 self._life.attach(core, self._turns, command_queue, *self._addresses())
                 await self._unless_finished(self._life.cleared())
@@ -278,11 +283,11 @@ class Node:
     def _goes_on(self) -> bool:
         return not self._stopping and not self._finished.done()
 
-    def _start_disk(self, disk: Disk, loop: asyncio.AbstractEventLoop) -> None:
+    def _start_disk(self, disk: Disk) -> None:
         disk.start(self._turns, self._disk_failed)
         self._turns.attach(disk.orders())
-        self._disk_watch = DiskWatch(loop, self._turns.add, disk.path, self._settings.disk_limit_bytes)
-        self._disk_watch.start()
+        self._disk_watch = DiskWatch(self._turns.add, disk.path, self._settings.disk_limit_bytes)
+        self._disk_watch.start(self._tasks)
 
     async def _close_disk(self, disk: Disk) -> bool:
         """Whether everything ordered is on disk. The loop runs meanwhile, because the threads report to it."""
@@ -344,9 +349,11 @@ class Node:
     async def _listen(self) -> None:
         patience_s, balancers = self._settings.tls_handshake_timeout_ms / 1000, self._settings.balancers
         plain = ClientSockets(self._turns, self._serial).accept
-        self._opened += await accept_on(self._tcp_sockets, plain, None, patience_s, self._log, balancers)
+        self._opened += await accept_on(self._tcp_sockets, plain, None, patience_s, self._log, balancers, self._tasks)
         secured = ClientSockets(self._turns, self._serial, self._settings.certificate_naming).accept
-        self._opened += await accept_on(self._ssl_sockets, secured, self._context, patience_s, self._log, balancers)
+        self._opened += await accept_on(
+            self._ssl_sockets, secured, self._context, patience_s, self._log, balancers, self._tasks
+        )
 
     def _pause(self, effect: PauseService) -> None:
         """Accept no clients; operators are still answered."""

@@ -9,14 +9,15 @@ Of the disk, only the space for ordinary users counts: file systems keep a reser
 Not here: alarms (`broker.alarms`), a disk that is full all the same (`node.disk.journal_writer`).
 """
 
-import asyncio
 import contextlib
 import ctypes
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.broker.model.events import DiskMeasured, Event, MemoryMeasured
 
 MEASURE_MEMORY_EVERY_S = 1.0
@@ -28,50 +29,49 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class ResourceWatch:
     """Measures a resource every `interval_s`, and adds the result to the turns."""
 
-    __slots__ = ("_add", "_handle", "_interval_s", "_limit_bytes", "_loop")
+    __slots__ = ("_add", "_interval_s", "_limit_bytes", "_measures", "_name")
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, add: Callable[[Event], None], limit_bytes: int, interval_s: float
-    ) -> None:
-        self._loop = loop
+    def __init__(self, name: str, add: Callable[[Event], None], limit_bytes: int, interval_s: float) -> None:
+        self._name = name
         self._add = add
         self._limit_bytes = limit_bytes
         self._interval_s = interval_s
-        self._handle: asyncio.TimerHandle | None = None
+        self._measures: BackgroundTask | None = None
 
     @abstractmethod
     def _measure(self) -> None: ...
 
-    def start(self) -> None:
+    def start(self, tasks: BackgroundTasks) -> None:
         self._measure()
-        self._handle = self._loop.call_later(self._interval_s, self.start)
+        self._measures = tasks.every(self._name, self._interval_s, self._measure)
 
     def set_limit(self, limit_bytes: int) -> None:
         """Measure against another limit, from this moment on."""
         self._limit_bytes = limit_bytes
-        if self._handle is not None:
-            self._handle.cancel()
-            self.start()
+        if self._measures is not None:
+            self._measure()
 
     def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._measures is not None:
+            self._measures.cancel()
+            self._measures = None
 
 
 class MemoryWatch(ResourceWatch):
     """Adds `MemoryMeasured`."""
 
-    __slots__ = ("_statm", "_trim_after")
+    __slots__ = ("_buffered_bytes", "_statm", "_trim_after")
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         add: Callable[[Event], None],
         limit_bytes: int,
         interval_s: float = MEASURE_MEMORY_EVERY_S,
+        buffered_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__(loop, add, limit_bytes, interval_s)
+        """`buffered_bytes` returns the memory of HTTP requests."""
+        super().__init__("memory", add, limit_bytes, interval_s)
+        self._buffered_bytes = buffered_bytes
         self._trim_after = 0.0
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -81,11 +81,11 @@ class MemoryWatch(ResourceWatch):
 
     def _measure(self) -> None:
         used_bytes = self._resident_bytes()
-        if used_bytes > self._limit_bytes and self._loop.time() >= self._trim_after:
+        if used_bytes > self._limit_bytes and time.monotonic() >= self._trim_after:
             _return_free_pages()
-            self._trim_after = self._loop.time() + TRIM_EVERY_S
+            self._trim_after = time.monotonic() + TRIM_EVERY_S
             used_bytes = self._resident_bytes()
-        self._add(MemoryMeasured(used_bytes, self._limit_bytes))
+        self._add(MemoryMeasured(used_bytes, self._limit_bytes, self._buffered_bytes()))
 
     def _resident_bytes(self) -> int:
         return int(os.pread(self._statm, 128, 0).split()[1]) * _PAGE_BYTES
@@ -155,13 +155,12 @@ class DiskWatch(ResourceWatch):
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         add: Callable[[Event], None],
         path: str,
         limit_bytes: int,
         interval_s: float = MEASURE_DISK_EVERY_S,
     ) -> None:
-        super().__init__(loop, add, limit_bytes, interval_s)
+        super().__init__("disk space", add, limit_bytes, interval_s)
         self._path = path
 
     def _measure(self) -> None:

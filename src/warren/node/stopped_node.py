@@ -10,6 +10,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
+from warren.admin.background import BackgroundTasks
 from warren.node import process
 from warren.node.cluster.control_endpoint import STATUS_STOPPED, ControlEndpoint, ControlStatus
 from warren.node.cluster.stopped_member import StoppedMember
@@ -30,8 +31,9 @@ class StoppedNode:
         self._log = log
         self._directory = DataDirectory(settings.data_dir, settings.broker.node_name)
         self._cookie = read_cookie(settings.cluster)
-        self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log)
-        self._member = StoppedMember(settings, self._directory, log)
+        tasks = BackgroundTasks(log)
+        self._http = HttpListeners(settings.http, settings.tls_handshake_timeout_ms / 1000, log, tasks)
+        self._member = StoppedMember(settings, self._directory, log, tasks)
         self._status = ControlStatus(settings.broker.node_name, STATUS_STOPPED, trouble, self._verbs())
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from tests.support.background import background_tasks
 from tests.unit.node.shell import run_on
 from warren.broker.model.events import Event, MemoryMeasured
 from warren.node.resources import MemoryWatch, total_memory_bytes
@@ -59,8 +60,8 @@ def test_memory_is_measured_at_the_start_and_then_at_intervals() -> None:
             if len(measured) == 3:
                 enough.set()
 
-        watch = MemoryWatch(asyncio.get_running_loop(), add, 64 * GIB, interval_s=0.001)
-        watch.start()
+        watch = MemoryWatch(add, 64 * GIB, interval_s=0.001)
+        watch.start(background_tasks())
         assert len(measured) == 1
         await enough.wait()
         watch.stop()
@@ -82,12 +83,12 @@ def test_memory_that_was_freed_is_given_back_before_the_limit_counts() -> None:
             measured.append(event)
 
         blocks = [bytes([1]) * 16_000 for _ in range(16_000)]
-        patient = MemoryWatch(asyncio.get_running_loop(), add, 64 * GIB)
-        patient.start()
+        patient = MemoryWatch(add, 64 * GIB)
+        patient.start(background_tasks())
         del blocks[::2]
         patient.stop()
-        pressed = MemoryWatch(asyncio.get_running_loop(), add, 1)
-        pressed.start()
+        pressed = MemoryWatch(add, 1)
+        pressed.start(background_tasks())
         pressed.stop()
 
     run_on("asyncio", watch())

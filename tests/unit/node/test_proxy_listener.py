@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.certificate_files import Authority
+from tests.support.background import background_tasks
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, Shell, run_on
 from tests.unit.node.test_header import FOUR, LOCAL, PROXY, TCP4, UNSPECIFIED, addresses, binary
 from warren.broker.model.effects import CloseConnection, Effect, SendBytes
@@ -46,7 +47,7 @@ async def open_listener(
     links = ClientSockets(shell.turns, count(1), None if context is None else CertificateUserName())
     log = Log(LogLevels({"default": "info"}), stream=shell.log)
     door = Acceptor(links.accept, context, patience_s, log, balancers)
-    door.open(sockets)
+    door.open(sockets, background_tasks())
     try:
         yield shell
     finally:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from tests.support.background import background_tasks
 from tests.unit.node.shell import run_on
 from warren.broker.model.events import DiskMeasured, Event
 from warren.node.resources import DiskWatch
@@ -20,8 +21,8 @@ def test_free_space_is_measured_at_the_start_and_then_at_intervals(tmp_path: Pat
             if len(measured) == 3:
                 enough.set()
 
-        watch = DiskWatch(asyncio.get_running_loop(), add, str(tmp_path), 12_345, interval_s=0.001)
-        watch.start()
+        watch = DiskWatch(add, str(tmp_path), 12_345, interval_s=0.001)
+        watch.start(background_tasks())
         assert len(measured) == 1
         await enough.wait()
         watch.stop()
@@ -47,8 +48,8 @@ def test_a_disk_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
             measured.append(event)
             answered.set()
 
-        watch = DiskWatch(asyncio.get_running_loop(), add, str(path), 1, interval_s=0.001)
-        watch.start()
+        watch = DiskWatch(add, str(path), 1, interval_s=0.001)
+        watch.start(background_tasks())
         assert measured == []
         path.mkdir()
         await answered.wait()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.certificate_files import Authority, CertificateFile
+from tests.support.background import background_tasks
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, Shell, run_on
 from warren.broker.model.effects import CloseConnection, Effect, SendBytes
 from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, Event
@@ -37,7 +38,7 @@ async def open_listener(core: ScriptedCore, authority: Authority, patience_s: fl
     door = Acceptor(
         links.accept, server_context(settings), patience_s, Log(LogLevels({"default": "info"}), stream=shell.log)
     )
-    door.open(sockets)
+    door.open(sockets, background_tasks())
     try:
         yield shell
     finally:

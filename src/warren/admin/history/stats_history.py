@@ -12,9 +12,10 @@ Not here: what a pass visits (`history.sampler`), the stored samples (`history.s
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import cast
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.admin.history.counters import PLACES
 from warren.admin.history.sampler import Sampler
 from warren.admin.history.series import SampleSeries
@@ -78,45 +79,43 @@ class StatsHistory:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._handle: asyncio.Handle | None = None
+        self._tasks: BackgroundTasks | None = None
+        self._passes: BackgroundTask | None = None
 
     # -- taking samples
 
-    def start(self, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:
-        self._loop = loop
+    def start(self, tasks: BackgroundTasks) -> None:
+        self._tasks = tasks
         self._sampler.begin()
-        self._await_pass(now_ms)
+        self._passes = tasks.start("statistics", self._run)
 
     def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._passes is not None:
+            self._passes.cancel()
+            self._passes = None
 
     def forget(self) -> None:
         """Start again from the current values. A pass in progress is abandoned."""
-        assert self._loop is not None
+        assert self._tasks is not None
         self.stop()
-        self.start(self._loop, self._sampler.now_ms())
+        self.start(self._tasks)
 
-    def _await_pass(self, now_ms: int) -> None:
-        """Schedule a pass for the middle of the next slot."""
-        assert self._loop is not None
-        interval_ms = self._sampler.interval_ms
-        due_ms = (now_ms // interval_ms + 1) * interval_ms + interval_ms // 2
-        self._handle = self._loop.call_later((due_ms - now_ms) / 1000, self._begin_pass)
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._wait_ms() / 1000)
+            await self._pass()
 
-    def _begin_pass(self) -> None:
-        self._go_on(self._sampler.take())
+    def _wait_ms(self) -> int:
+        """The time to the middle of the next slot."""
+        now_ms, interval_ms = self._sampler.now_ms(), self._sampler.interval_ms
+        return (now_ms // interval_ms + 1) * interval_ms + interval_ms // 2 - now_ms
 
-    def _go_on(self, steps: Iterator[None]) -> None:
-        assert self._loop is not None
+    async def _pass(self) -> None:
         until = time.perf_counter() + SLICE_S
-        for _ in steps:
+        for _ in self._sampler.take():
             if time.perf_counter() >= until:
-                self._handle = self._loop.call_soon(self._go_on, steps)
-                return
-        self._await_pass(self._sampler.now_ms())
+                await asyncio.sleep(0)
+                until = time.perf_counter() + SLICE_S
 
     # -- rates
 

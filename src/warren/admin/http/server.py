@@ -41,6 +41,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
+from warren.admin.http.quotas import BodyBudget, BodyLease, ConnectionQuota, ConnectionQuotas
 from warren.admin.http.settings import FITNESS_PATH, HttpLimits
 
 ADDRESS_SHARE = 0.5
@@ -285,11 +287,12 @@ class HttpServer:
         self._state = ServerState()
         self._quotas = ConnectionQuotas(limits.connections_max)
         self._links: set[HttpConnection] = self._state.connections  # type: ignore[assignment]
-        self._handle: asyncio.TimerHandle | None = None
+        self._looks: BackgroundTask | None = None
         self._closing = False
 
-    def start(self) -> None:
+    def start(self, tasks: BackgroundTasks) -> None:
         self._look()
+        self._looks = tasks.every("http timeouts", self._limits.look_every_s, self._look)
 
     def accept(self, client: tuple[str, int] | None = None) -> HttpConnection:
         """The protocol of a connection; `client` is its address if a load balancer is in between."""

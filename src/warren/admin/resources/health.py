@@ -77,6 +77,7 @@ def routes() -> Routes:
         "/api/healthchecks/node/{node}": at_node(node_health),
         "/api/health/checks/alarms": alarms,
         "/api/health/checks/local-alarms": alarms_here,
+        "/api/health/checks/background-tasks": background_tasks,
         "/api/health/checks/certificate-expiration/{within}/{unit}": certificate_expiration,
         "/api/health/checks/port-listener/{port}": port_listener,
         "/api/health/checks/protocol-listener/{protocol}": protocol_listener,
@@ -137,6 +138,10 @@ async def aliveness(call: ApiRequest) -> ApiResponse:
 async def node_health(call: ApiRequest) -> ApiResponse:
     if local_alarms(call.context.broker):
         return json_response({"status": "failed", "reason": "resource alarm(s) in effect"})
+    failing = call.context.facts.failing_tasks()
+    if failing:
+        names = ", ".join(task.name for task in failing)
+        return json_response({"status": "failed", "reason": f"background task(s) failing: {names}"})
     return _good()
 
 
@@ -148,6 +153,14 @@ async def alarms(call: ApiRequest) -> ApiResponse:
 async def alarms_here(call: ApiRequest) -> ApiResponse:
     raised = local_alarms(call.context.broker)
     return _failed("There are alarms in effect on the node", alarms=raised) if raised else _good()
+
+
+async def background_tasks(call: ApiRequest) -> ApiResponse:
+    failing = [
+        {"name": task.name, "failures": task.failures, "reason": task.reason}
+        for task in call.context.facts.failing_tasks()
+    ]
+    return _failed("Background tasks of the node fail and are restarted", tasks=failing) if failing else _good()
 
 
 async def certificate_expiration(call: ApiRequest) -> ApiResponse:

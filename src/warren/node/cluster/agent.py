@@ -39,6 +39,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.broker.broker import Broker
 from warren.broker.cluster.addresses import PEER_PORT, PeerAddress
@@ -181,10 +182,11 @@ _HALF_RENAMED = (
 class ClusterAgent:
     """Lives from before there is a broker until after its end."""
 
-    def __init__(self, settings: NodeSettings, disk: Disk, log: Log) -> None:
+    def __init__(self, settings: NodeSettings, disk: Disk, log: Log, tasks: BackgroundTasks) -> None:
         self._settings = settings
         self._disk = disk
         self._log = log
+        self._tasks = tasks
         self._file = ClusterFile(disk.path)
         self._founding = FoundingFile(disk.path)
         self._facts: ClusterFacts | None = None
@@ -264,7 +266,9 @@ class ClusterAgent:
         own = PeerIdentity(self.name, incarnation, cluster_id, "", kind, int(cluster.silence_s * 1000))
         try:
             cookie = read_cookie(cluster)
-            self._links = PeerConnections(cluster, own, cookie, self._log, lambda: self._peers, self._answer_join)
+            self._links = PeerConnections(
+                cluster, own, cookie, self._log, lambda: self._peers, self._answer_join, self._tasks
+            )
             self._links.turn_away()
             cluster.peer_listener = with_bound_port(cluster.peer_listener, self._links.sockets)
         except ConfigError as error:
@@ -283,7 +287,7 @@ class ClusterAgent:
         # a node alone does not load these libraries
         from warren.node.cluster.join import JoinAttempt, NoMemberAnswered
 
-        joining = JoinAttempt(self._settings, self._disk.path, self._links, self._log)
+        joining = JoinAttempt(self._settings, self._disk.path, self._links, self._log, self._tasks)
         try:
             _name, answer = await joining.ask(addresses, patience_s=patience_s)
         except NoMemberAnswered as error:
@@ -344,7 +348,7 @@ class ClusterAgent:
         from warren.node.cluster.join import new_metadata_store
 
         assert self._links is not None
-        return new_metadata_store(self._settings, self._links.own.address, self._disk.path, self._log)
+        return new_metadata_store(self._settings, self._links.own.address, self._disk.path, self._log, self._tasks)
 
     # -- with a broker
 
@@ -375,7 +379,7 @@ class ClusterAgent:
         assert self._shared.store is not None
         from warren.node.cluster.metadata_store import MetadataPump
 
-        self._pump = MetadataPump(self._shared.store, self._turns, self._log, self._store_failed)
+        self._pump = MetadataPump(self._shared.store, self._turns, self._log, self._store_failed, self._tasks)
         self._turns.attach(self._pump.orders())
         self._pump.start(after)
 

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 
+from warren.admin.background import BackgroundTasks
 from warren.broker.cluster.addresses import PeerAddress
 from warren.broker.model.settings import DISC
 from warren.errors import ConfigError
@@ -38,20 +39,25 @@ class NoMemberAnswered(Exception):
     """No node that could accept this one has answered in time."""
 
 
-def new_metadata_store(settings: NodeSettings, peer_address: str, path: str, log: Log) -> ClusterMetadataStore:
+def new_metadata_store(
+    settings: NodeSettings, peer_address: str, path: str, log: Log, tasks: BackgroundTasks
+) -> ClusterMetadataStore:
     """A node's access to the store of its cluster; `peer_address` is where other nodes reach it."""
     name, cookie = settings.broker.node_name, read_cookie(settings.cluster)
-    return ClusterMetadataStore(settings.cluster.etcd, peer_address, os.path.join(path, ETCD), name, cookie, log)
+    return ClusterMetadataStore(settings.cluster.etcd, peer_address, os.path.join(path, ETCD), name, cookie, log, tasks)
 
 
 class JoinAttempt:
     """One attempt of one node."""
 
-    def __init__(self, settings: NodeSettings, path: str, links: PeerConnections, log: Log) -> None:
+    def __init__(
+        self, settings: NodeSettings, path: str, links: PeerConnections, log: Log, tasks: BackgroundTasks
+    ) -> None:
         self._settings = settings
         self._path = path
         self._links = links
         self._log = log
+        self._tasks = tasks
 
     async def ask(
         self, addresses: Sequence[PeerAddress], meant: str = "", patience_s: float | None = None
@@ -84,7 +90,7 @@ class JoinAttempt:
 
     async def enter(self, answer: ClusterJoinAnswer) -> tuple[ClusterFacts, ClusterMetadataStore]:
         """Become a member; the node must have no data to lose."""
-        shared = new_metadata_store(self._settings, self._links.own.address, self._path, self._log)
+        shared = new_metadata_store(self._settings, self._links.own.address, self._path, self._log, self._tasks)
         facts = ClusterFacts(answer.cluster_id, self._links.own.kind, answer.members)
         try:
             if facts.kind == DISC:

@@ -27,9 +27,11 @@ Not here: etcd (`node.etcd`), the broker's side (`broker.metadata.shared_backend
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.broker.cluster.addresses import parse_address
 from warren.broker.membership import all_queues, next_incarnation
 from warren.broker.metadata.cluster_definitions import (
@@ -81,7 +83,14 @@ class ClusterMetadataStore:
     """The access of one node. `found`, `join` or `resume` comes first, then `open`."""
 
     def __init__(
-        self, settings: EtcdSettings, peer_address: str, directory: str, name: str, cookie: bytes, log: Log
+        self,
+        settings: EtcdSettings,
+        peer_address: str,
+        directory: str,
+        name: str,
+        cookie: bytes,
+        log: Log,
+        tasks: BackgroundTasks,
     ) -> None:
         """`peer_address` is where other nodes reach this one, and its etcd member unless configured otherwise.
 
@@ -93,6 +102,7 @@ class ClusterMetadataStore:
         self._directory = directory
         self._name = name
         self._log = log
+        self._tasks = tasks
         self._member: EtcdMember | None = None
         self._connection: EtcdConnection | None = None
         self._life: LeasedKey | None = None
@@ -286,7 +296,7 @@ class ClusterMetadataStore:
         if self._life is None or self._living_run != incarnation:
             await self.rest()
             definition = LivenessDefinition(self._name, incarnation)
-            self._life = self.store.hold(definition.key(), definition.value(), MEMBER_LEASE_S)
+            self._life = self.store.hold(definition.key(), definition.value(), MEMBER_LEASE_S, self._tasks)
             self._living_run = incarnation
         await self._life.held()
 
@@ -350,6 +360,7 @@ class ClusterMetadataStore:
                 self._tls(),
             ),
             self._log,
+            self._tasks,
         )
 
 
@@ -366,14 +377,23 @@ PUMP_REPORT_WITHIN_S = 2.0
 class MetadataPump:
     """Runs from `start` to `close`; `orders` may be given before."""
 
-    def __init__(self, store: EtcdStore, turns: TurnLoop, log: Log, failed: Callable[[StoreError], None]) -> None:
+    def __init__(
+        self,
+        store: EtcdStore,
+        turns: TurnLoop,
+        log: Log,
+        failed: Callable[[StoreError], None],
+        tasks: BackgroundTasks,
+    ) -> None:
         self._store = store
         self._turns = turns
         self._log = log
         self._failed = failed
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._told = 0
-        self._told_more = asyncio.Event()
+        self._tasks = tasks
+        self._loops: list[BackgroundTask] = []
+        self._commits: set[asyncio.Task[None]] = set()
+        self._reported = 0
+        self._reported_more = asyncio.Event()
         self._watching = False
         # why the store declined the last call, if it did
         self._declined = ""
@@ -383,22 +403,26 @@ class MetadataPump:
 
     def start(self, after: int) -> None:
         """Report everything newer than this revision."""
-        self._told = after
-        self._begin(self._watch())
-        self._begin(self._ask())
+        self._reported = after
+        self._loops = [
+            self._tasks.start("metadata watch", partial(self._until_store_fails, self._watch)),
+            self._tasks.start("metadata age", partial(self._until_store_fails, self._ask)),
+        ]
 
     async def close(self) -> None:
-        for task in self._tasks:
+        tasks = [*self._commits, *(loop.task for loop in self._loops)]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, work: Any) -> None:
-        task = self._turns.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+    async def _until_store_fails(self, loop: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await loop()
+        except StoreError as error:
+            self._failed(error)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._commits.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, StoreError):
             self._failed(error)
@@ -406,7 +430,9 @@ class MetadataPump:
             raise error
 
     def _propose(self, effect: ProposeTransaction) -> None:
-        self._begin(self._commit(effect))
+        task = self._turns.loop.create_task(self._commit(effect))
+        self._commits.add(task)
+        task.add_done_callback(self._ended)
 
     async def _commit(self, proposed: ProposeTransaction) -> None:
         decision = await self._store.commit(

@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from warren.admin.background import BackgroundTasks
 from warren.broker.cluster.addresses import PeerAddress, parse_address, parse_node
 from warren.broker.cluster.hello import PeerIdentity
 from warren.broker.membership import all_queues
@@ -177,11 +178,12 @@ PAUSE_S = 0.2
 class StoppedMember:
     """One node between two runs; `directory` is locked, and nothing in it is open."""
 
-    def __init__(self, settings: NodeSettings, directory: DataDirectory, log: Log) -> None:
+    def __init__(self, settings: NodeSettings, directory: DataDirectory, log: Log, tasks: BackgroundTasks) -> None:
         self._settings = settings
         self._directory = directory
         self._file = ClusterFile(directory.path)
         self._log = log
+        self._tasks = tasks
 
     @property
     def _name(self) -> str:
@@ -203,7 +205,7 @@ class StoppedMember:
                 raise MembershipRefused("nodedown", f"{node} does not answer at {address}")
             await self._leave(facts)
         async with self._links(kind) as links:
-            joining = JoinAttempt(self._settings, self._directory.path, links, self._log)
+            joining = JoinAttempt(self._settings, self._directory.path, links, self._log, self._tasks)
             try:
                 _name, answer = await joining.ask([address], meant, JOIN_PATIENCE_S)
             except NoMemberAnswered as error:
@@ -255,7 +257,7 @@ class StoppedMember:
 
     async def _discard(self, links: PeerConnections) -> None:
         """Its etcd member ends before the data is deleted."""
-        await new_metadata_store(self._settings, links.own.address, self._directory.path, self._log).discard()
+        await self._new_store(links).discard()
         self._directory.delete_everything()
 
     # -- disc and ram
@@ -320,7 +322,7 @@ class StoppedMember:
                 "and all the other nodes must be offline.",
             )
         async with self._links(DISC) as links:
-            shared = new_metadata_store(self._settings, links.own.address, self._directory.path, self._log)
+            shared = self._new_store(links)
             try:
                 await shared.resume_alone(facts)
                 await self._forget_lost(shared, facts, name)
@@ -377,16 +379,19 @@ class StoppedMember:
         """Bind the peer port: its address decides where this node's etcd member listens."""
         cluster = self._settings.cluster
         own = PeerIdentity(self._name, 1, "", "", kind, int(cluster.silence_s * 1000))
-        links = PeerConnections(cluster, own, read_cookie(cluster), self._log, dict, _refuse_join)
+        links = PeerConnections(cluster, own, read_cookie(cluster), self._log, dict, _refuse_join, self._tasks)
         cluster.peer_listener = with_bound_port(cluster.peer_listener, links.sockets)
         try:
             yield links
         finally:
             await links.close()
 
+    def _new_store(self, links: PeerConnections) -> ClusterMetadataStore:
+        return new_metadata_store(self._settings, links.own.address, self._directory.path, self._log, self._tasks)
+
     @asynccontextmanager
     async def _store(self, facts: ClusterFacts, links: PeerConnections) -> AsyncIterator[ClusterMetadataStore]:
-        shared = new_metadata_store(self._settings, links.own.address, self._directory.path, self._log)
+        shared = self._new_store(links)
         try:
             await shared.resume_if_there(facts)
             yield shared

@@ -27,6 +27,7 @@ from contextlib import suppress
 import grpc
 import grpc.aio
 
+from warren.admin.background import BackgroundTasks
 from warren.broker.metadata.store import IDS_PER_REVISION
 from warren.errors import ConfigError
 from warren.node.etcd import messages
@@ -96,7 +97,9 @@ _PAUSE_S = 0.2
 class LeasedKey:
     """Holds one key from its creation until `release`. To be made within a running event loop."""
 
-    def __init__(self, connection: EtcdConnection, keys: KeySpace, key: str, value: bytes, ttl_s: int) -> None:
+    def __init__(
+        self, connection: EtcdConnection, keys: KeySpace, key: str, value: bytes, ttl_s: int, tasks: BackgroundTasks
+    ) -> None:
         self._connection = connection
         self._put = [messages.put_operation(keys.last, b"")]
         self._key = keys.of(key)
@@ -105,7 +108,7 @@ class LeasedKey:
         self._lease = 0
         self._held = asyncio.Event()
         self._trouble = ""
-        self._keeper = asyncio.create_task(self._keep())
+        self._keeper = tasks.start("lease of the liveness key", self._keep)
 
     async def held(self, patience_s: float = PATIENCE_S) -> None:
         """Wait until the key exists for the first time; raises a `ConnectionError` with the reason on a timeout."""
@@ -118,7 +121,7 @@ class LeasedKey:
     async def release(self) -> None:
         """Delete the key at once, if etcd can be reached, otherwise when its lease expires."""
         self._keeper.cancel()
-        await asyncio.wait([self._keeper])
+        await asyncio.wait([self._keeper.task])
         if self._lease:
             with suppress(EtcdUnavailable, EtcdDeclined):
                 await self._connection.call(messages.LEASE_REVOKE, messages.lease_id(self._lease))
@@ -128,7 +131,7 @@ class LeasedKey:
             try:
                 await self._take()
                 while await self._renew():
-                    if await self._said() is None:
+                    if await self._read_key() is None:
                         await self._put_again()
                     await asyncio.sleep(self._ttl_s / 3)
             except (EtcdUnavailable, EtcdDeclined) as trouble:
@@ -147,15 +150,15 @@ class LeasedKey:
 
     async def _put_again(self) -> None:
         """Skipped if the key has another value, also at the moment of the put: then there is a later holder."""
-        said = await self._said()
-        if said is None or said.value == self._value:
-            await self._put_key([messages.if_unmodified(self._key, 0 if said is None else said.modified)])
+        found = await self._read_key()
+        if found is None or found.value == self._value:
+            await self._put_key([messages.if_unmodified(self._key, 0 if found is None else found.modified)])
 
     async def _put_key(self, compares: list[bytes]) -> None:
         putting = messages.put_operation(self._key, self._value, self._lease)
         await self._connection.ask(messages.TXN, messages.txn(compares, [putting, *self._put], []), self._ttl_s)
 
-    async def _said(self) -> messages.KeyValue | None:
+    async def _read_key(self) -> messages.KeyValue | None:
         """The key's value, with any holder."""
         answer = await self._connection.ask(messages.RANGE, messages.range_request(self._key), self._ttl_s)
         found = messages.key_values(answer)

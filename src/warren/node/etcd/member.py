@@ -34,6 +34,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.errors import ConfigError, StoreError
 from warren.node.etcd import messages, program
 from warren.node.etcd.connection import EtcdAddress, EtcdConnection, EtcdDeclined, EtcdUnavailable
@@ -170,13 +171,14 @@ _REMOVED = "removed from the cluster"
 class EtcdMember:
     """One node's member. To be used within one event loop; `close` leaves the process running, `stop` ends it."""
 
-    def __init__(self, settings: EtcdMemberSettings, log: Log) -> None:
+    def __init__(self, settings: EtcdMemberSettings, log: Log, tasks: BackgroundTasks) -> None:
         self._settings = settings
         self._log = log
         self._directory = Path(settings.directory).resolve()
         self._process = EtcdProcess(settings)
         self._notes: dict[str, Any] = self._read_notes()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks = tasks
+        self._looking_after: list[BackgroundTask] = []
         self._own: EtcdConnection | None = None
         self._answered = asyncio.Event()
         # why it is not our member, or will not be restarted
@@ -276,10 +278,10 @@ class EtcdMember:
 
     async def close(self) -> None:
         """Stop supervising the process, and let it run."""
-        for task in self._tasks:
+        for task in self._looking_after:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await asyncio.gather(*(task.task for task in self._looking_after), return_exceptions=True)
+        self._looking_after.clear()
         if self._own is not None:
             await self._own.close()
             self._own = None
@@ -406,8 +408,11 @@ class EtcdMember:
     def _look_after(self) -> None:
         self._answered.clear()
         self.trouble = ""
-        work = (self._keep_running(), self._check_identity(), self._keep_room())
-        self._tasks = [asyncio.create_task(task) for task in work]
+        self._looking_after = [
+            self._tasks.start("etcd process", self._keep_running),
+            self._tasks.start("etcd identity", self._check_identity),
+            self._tasks.start("etcd space", self._keep_room),
+        ]
 
     async def _keep_running(self) -> None:
         loop = asyncio.get_running_loop()

@@ -54,6 +54,7 @@ import secrets
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
+from warren.admin.background import BackgroundTasks
 from warren.broker.metadata.cluster_definitions import NODES
 from warren.broker.metadata.store import (
     COMMITTED,
@@ -432,10 +433,10 @@ class EtcdStore:
                 self._seen = max(self._seen, item.revision)
                 yield item
 
-    def hold(self, key: str, value: bytes, ttl_s: int) -> LeasedKey:
+    def hold(self, key: str, value: bytes, ttl_s: int, tasks: BackgroundTasks) -> LeasedKey:
         """Hold this key until it is released, or the store has not heard of this node for that long."""
         self._require_begun()
-        return LeasedKey(self._connection, self._keys, key, value, ttl_s)
+        return LeasedKey(self._connection, self._keys, key, value, ttl_s, tasks)
 
     async def _all(self, prefix: bytes, at: int) -> tuple[int, list[KeyValue]]:
         """Every key with this prefix, at that revision of etcd or the current one."""

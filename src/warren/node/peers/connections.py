@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from warren.admin.background import BackgroundTasks
 from warren.admin.ports import LinkFacts
 from warren.broker.cluster.addresses import PeerAddress, parse_address
 from warren.broker.cluster.hello import (
@@ -76,6 +77,7 @@ class PeerDialer:
         log: Log,
         reach: Callable[["PeerDialer"], Awaitable[None]],
         turned_away: Callable[[str, str], None],
+        tasks: BackgroundTasks,
     ) -> None:
         self.name = name
         self.address = address
@@ -91,7 +93,7 @@ class PeerDialer:
         self._pause_s = PAUSE_MIN_S
         # whether it is unknown what became of the node after a connection ended
         self._fate_open = False
-        self._task = loop.create_task(self._keep())
+        self._task = tasks.start(f"connection to {name}", self._keep)
 
     def stop(self) -> None:
         self._task.cancel()
@@ -170,6 +172,7 @@ class PeerConnections(KnownPeers):
         log: Log,
         members: Members,
         answer_join: AnswerJoin,
+        tasks: BackgroundTasks,
     ) -> None:
         """`own` without an address gets the one the node listens on. Raises `ConfigError` if that cannot be bound."""
         self.links: dict[str, PeerConnection] = {}
@@ -179,6 +182,7 @@ class PeerConnections(KnownPeers):
         self._log = log
         self._members = members
         self._answer_join = answer_join
+        self._tasks = tasks
         self._contexts = peer_tls_contexts(settings.tls)
         self.sockets = bind(settings.peer_listener, _CHOOSE)
         if not own.address:
@@ -225,7 +229,9 @@ class PeerConnections(KnownPeers):
             if name in self._keepers:
                 self._keepers[name].address = address
             else:
-                self._keepers[name] = PeerDialer(name, address, self._loop, self._log, self._reach, self._turned_away)
+                self._keepers[name] = PeerDialer(
+                    name, address, self._loop, self._log, self._reach, self._turned_away, self._tasks
+                )
 
     async def ask_to_join(self, address: PeerAddress, request: bytes, meant: str = "") -> tuple[PeerIdentity, bytes]:
         """The node at that address, and its answer; `DialFailed` says why there is none, or another node answers. Works

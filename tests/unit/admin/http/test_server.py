@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from warren.admin.http.server import HttpServer, address_block
-from warren.admin.http.settings import HttpLimits
+from tests.support.background import background_tasks
+from warren.admin.http.quotas import BUFFERED_BYTES_MAX, UNCOUNTED_BYTES, BodyBudget, address_block
+from warren.admin.http.server import PIPELINED_MAX, HttpServer
+from warren.admin.http.settings import BODY_BYTES_MAX, HttpLimits
 
 DEADLINE_S = 30.0
 PATIENCE = HttpLimits(connections_max=4)
@@ -47,8 +49,8 @@ class Served:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self.http = HttpServer(self.app, loop, self._limits, lambda host: host == self._balancer)
-        self.http.start()
+        self.http = HttpServer(self.app, loop, self._limits, self.budget, lambda host: host == self._balancer)
+        self.http.start(background_tasks())
         self._listener = await loop.create_server(self.http.accept, "127.0.0.1", 0)
         self.port = self._listener.sockets[0].getsockname()[1]
 

@@ -7,6 +7,7 @@ import pytest
 import structlog
 
 from tests.support.deadlines import in_event_loop
+from warren.admin.background import BackgroundTasks
 from warren.broker.metadata.cluster_definitions import LivenessDefinition
 from warren.node.cluster.metadata_store import ClusterMetadataStore
 from warren.node.config.cluster_settings import EtcdSettings
@@ -38,7 +39,7 @@ class PretendStore:
         self.made: list[PretendHolding] = []
         self._failures = failures
 
-    def hold(self, key: str, value: bytes, ttl_s: int) -> PretendHolding:
+    def hold(self, key: str, value: bytes, ttl_s: int, tasks: BackgroundTasks) -> PretendHolding:
         self.made.append(PretendHolding(value, self._failures))
         return self.made[-1]
 
@@ -49,7 +50,7 @@ class PretendStore:
 def shared_with(store: PretendStore, path: Path) -> ClusterMetadataStore:
     log = structlog.get_logger()
     shared = ClusterMetadataStore(
-        EtcdSettings(), "localhost:25672", str(path / "etcd"), NAME, b"", structlog.get_logger()
+        EtcdSettings(), "localhost:25672", str(path / "etcd"), NAME, b"", log, BackgroundTasks(log)
     )
     shared.store = cast("Any", store)
     return shared

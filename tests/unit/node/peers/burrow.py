@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.node.certificate_files import CertificateFile
 from tests.unit.node.shell import DEADLINE_S, ScriptedCore, Shell
+from warren.admin.background import BackgroundTasks
 from warren.broker.cluster.hello import PeerIdentity
 from warren.broker.model.events import PeerConnected, PeerLost, PeerReceived
 from warren.node.config.cluster_settings import ClusterSettings
@@ -47,7 +48,9 @@ class Peer:
             settings.tls = tls
         facts = PeerIdentity(name, incarnation, cluster_id, "", silence_ms=silence_s * 1000)
         log = Log(LogLevels({"default": "debug"}), stream=self.shell.log)
-        self.links = PeerConnections(settings, facts, cookie, log, lambda: self.members, self._answer)
+        self.links = PeerConnections(
+            settings, facts, cookie, log, lambda: self.members, self._answer, BackgroundTasks(log)
+        )
         self.shell.turns.attach(self.links.orders())
 
     @property
