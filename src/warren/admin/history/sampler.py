@@ -44,6 +44,7 @@ from warren.broker.snapshots import (
     Snapshot,
     delivery_stats,
 )
+from warren.broker.vhost import Vhost
 
 STEP_OBJECTS = 256
 
@@ -133,21 +134,22 @@ class SeriesCollection(Generic[Subject]):
         for first in range(0, len(subjects), STEP_OBJECTS):
             found: list[Hashable] = []
             for key, subject in subjects[first : first + STEP_OBJECTS]:
-                if key not in self.all_series:
-                    self._begin_track(key, subject, slot, gap_ms)
+                if key not in self.all_series and self._begin_track(key, subject, slot, gap_ms):
                     found.append(key)
             yield found
 
-    def _begin_track(self, key: Hashable, subject: Subject, slot: int, gap_ms: int) -> None:
+    def _begin_track(self, key: Hashable, subject: Subject, slot: int, gap_ms: int) -> bool:
+        """False if the object is gone, for example a channel that is closed and waits for the client's close-ok."""
         snapshot = self._snapshot(subject)
         if snapshot.look() == GONE:
-            return
+            return False
         stats = snapshot.stats()
         series = self.all_series[key] = SampleSeries(self._shape, slot, stats, snapshot)
         if any(stats):
             series.last, series.slot = [0] * len(stats), slot - 1
             series.born = slot - 1
             self._record(series, slot, gap_ms, stats)
+        return True
 
     def _record(self, series: SampleSeries, slot: int, gap_ms: int, stats: list[int]) -> None:
         columns = series.changed_columns(stats)
@@ -336,12 +338,12 @@ class Sampler:
             "channel": SeriesCollection(counts, shapes, budget, self._channels, self._channel_count, ChannelSnapshot),
         }
 
-    def _queues(self) -> list[tuple[Hashable, QueuePort]]:
+    def _queues(self) -> list[tuple[Hashable, tuple[QueuePort, Vhost]]]:
         vhosts = self._broker.vhosts.values()
-        return [((v.name, name), queue) for v in vhosts for name, queue in v.topology.queues.items()]
+        return [((v.name, name), (queue, v)) for v in vhosts for name, queue in v.topology.queues.items()]
 
-    def _queue_snapshot(self, queue: QueuePort) -> QueueSnapshot:
-        return QueueSnapshot(queue, self._broker.vhosts[queue.vhost])
+    def _queue_snapshot(self, subject: tuple[QueuePort, Vhost]) -> QueueSnapshot:
+        return QueueSnapshot(*subject)
 
     def _queue_count(self) -> int:
         return sum(len(vhost.topology.queues) for vhost in self._broker.vhosts.values())

@@ -8,7 +8,8 @@ from warren.admin.history.counters import NAMES
 from warren.admin.history.sampler import STEP_OBJECTS
 from warren.admin.history.stats_history import moments_ms
 from warren.admin.ports import LinkFacts, SampleSpan
-from warren.wire.methods import BasicAck, BasicGet, ChannelClose, QueueDelete, QueuePurge
+from warren.broker.commands.requests import DeleteVhost, PutVhost, SetPermission
+from warren.wire.methods import BasicAck, BasicGet, ChannelClose, ChannelOpen, QueueDelete, QueuePurge
 
 QUEUE = ("/", "q")
 LAST_MINUTE = SampleSpan(60, 5)
@@ -25,7 +26,7 @@ def with_queue() -> tuple[SampledCore, Client]:
     return core, client
 
 
-def test_a_rate_is_what_was_added_since_the_last_sample() -> None:
+def test_a_rate_is_the_difference_to_the_last_sample() -> None:
     core, client = with_queue()
     core.sample()
     publish(client, 100)
@@ -190,7 +191,7 @@ def test_samples_reach_back_an_hour_for_a_queue_and_a_day_for_the_whole() -> Non
         assert len(set(told)) >= 5
 
 
-def test_the_samples_of_what_has_been_still_for_long_take_no_room() -> None:
+def test_samples_of_idle_objects_take_no_memory() -> None:
     core, client = with_queue()
     publish(client, 10)
     core.sample(passes=2)
@@ -225,6 +226,37 @@ def test_many_objects_are_looked_at_in_steps() -> None:
     publish(client, 3, key=f"q{2 * STEP_OBJECTS - 1}")
     core.sample()
     assert core.rate("queue", ("/", f"q{2 * STEP_OBJECTS - 1}"), "publish") == 0.6
+
+
+def test_a_channel_that_was_opened_and_closed_since_the_last_sample_leaves_rates_alive() -> None:
+    core, client = with_queue()
+    core.sample()
+    client.say(ChannelOpen(), channel=2)
+    client.say(QueuePurge("no such queue"), channel=2)
+    # the client has not sent its close-ok
+    assert core.broker.connections[1].channels[2].closed
+    publish(client, 100)
+    core.sample()
+    assert core.rate("queue", QUEUE, "publish") == 20.0
+    assert core.rate("overview", "", "publish") == 20.0
+
+
+def test_a_virtual_host_may_be_deleted_while_its_new_queues_are_sampled() -> None:
+    core, client = with_queue()
+    core.command(PutVhost("short", "", [], None))
+    core.command(SetPermission("guest", "short", ".*", ".*", ".*"))
+    other = core.client(vhost="short")
+    for number in range(2 * STEP_OBJECTS):
+        other.declare(f"q{number}")
+    publish(client, 100)
+    core.pass_ms(5000)
+    steps = core.sampler.take()
+    # the queue that was known, then the first of the new ones
+    next(steps)
+    next(steps)
+    core.command(DeleteVhost("short"))
+    assert list(steps)
+    assert core.rate("overview", "", "publish") == 20.0
 
 
 def test_the_process_is_sampled() -> None:
@@ -288,7 +320,7 @@ def test_a_value_that_is_not_sampled_has_a_rate_of_zero() -> None:
 
 
 @pytest.mark.parametrize("kind", ["queue", "exchange", "connection", "channel", "vhost", "overview", "node", "link"])
-def test_every_kind_has_as_many_figures_as_names(kind: str) -> None:
+def test_every_kind_has_as_many_counters_as_names(kind: str) -> None:
     core = SampledCore()
     core.client().declare("q")
     core.links = [link(1, 1, 1)]
