@@ -102,7 +102,10 @@ class ProcessFacts:
 
     def descriptors_used(self) -> int:
         # newer kernels tell the number; counting ten thousand entries takes milliseconds
-        return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+        with contextlib.suppress(OSError):
+            return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
+        # the list cannot be opened without a free descriptor
+        return self.descriptors_total
 
     def sockets_used(self) -> int:
         return len(self._listeners) + sum(count() for count in self._socket_counts)

@@ -32,6 +32,7 @@ from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
 from warren.admin.direct_link import DirectLinks
+from warren.admin.metrics.node_values import DESCRIPTORS_SPARE
 from warren.admin.ports import IoStats, ListenerFacts
 from warren.broker.broker import Broker
 from warren.broker.journal.recovery import StartupState
@@ -136,7 +137,6 @@ WATCH_DESCRIPTORS_EVERY_S = 5.0
 END = "end"
 RUN = "run"
 STOPPED = "stopped"
-_DESCRIPTORS_SPARE = 20
 _ANSWER_S = 0.1
 _CHOOSE_TCP = "choose another with --amqp HOST:PORT (port 0 picks a free one) or listeners.tcp.default"
 _CHOOSE_SSL = "choose another with listeners.ssl.default"
@@ -154,6 +154,7 @@ class Node:
         self._disk_watch: DiskWatch | None = None
         self._disk_broken = False
         self._descriptors = descriptors
+        self._descriptors_exhausted = False
         self._log = log
         self._context: ssl.SSLContext | None = server_context(settings.tls) if settings.ssl_listeners else None
         self._tcp_sockets = bind_all(settings.tcp_listeners, _CHOOSE_TCP)
@@ -396,12 +397,13 @@ class Node:
         )
         announce_ready(self._settings, presence, self._log)
 
-    def _watch_descriptors(self, loop: asyncio.AbstractEventLoop) -> None:
-        """uvloop refuses clients silently when descriptors run out, so the operator is warned."""
-        connections = len(self._turns.links) + len(self._turns.lingering)
-        if connections + _DESCRIPTORS_SPARE >= self._descriptors:
-            self._log.warning("descriptors.exhausted", connections=connections, limit=self._descriptors)
-        loop.call_later(WATCH_DESCRIPTORS_EVERY_S, self._watch_descriptors, loop)
+    def _watch_descriptors(self, facts: ProcessFacts) -> None:
+        """uvloop refuses clients silently when descriptors run out, so the operator is warned, once each time."""
+        used, limit = facts.descriptors_used(), facts.descriptors_total
+        exhausted = used > limit - DESCRIPTORS_SPARE
+        if exhausted and not self._descriptors_exhausted:
+            self._log.warning("descriptors.exhausted", used=used, sockets=facts.sockets_used(), limit=limit)
+        self._descriptors_exhausted = exhausted
 
     def _signalled(self, number: signal.Signals) -> None:
         self._log.info("signal.received", signal=signal.Signals(number).name)
