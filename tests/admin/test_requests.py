@@ -1,5 +1,6 @@
-"""Requests as such: who asks, by which method, with which path, from where, and how large."""
+"""HTTP requests: authentication, methods, paths, origins and sizes."""
 
+import base64
 import socket
 
 import pytest
@@ -28,7 +29,7 @@ def test_another_authorization_is_refused(api: Api, header: str, status: int) ->
     assert api.get("overview", user=None, headers={"authorization": header}).status == status
 
 
-def test_an_unknown_path_is_unknown_to_everybody(api: Api) -> None:
+def test_an_unknown_path_is_404_for_every_user(api: Api) -> None:
     for user in (GUEST, None):
         heard = api.get("nosuch", user=user)
         assert (heard.status, heard.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})
@@ -83,7 +84,7 @@ def test_every_answer_forbids_what_no_page_needs(api: Api, path: str) -> None:
     assert headers["referrer-policy"] == "no-referrer"
 
 
-def test_an_answer_is_json_and_kept_by_nobody(api: Api) -> None:
+def test_an_answer_is_json_and_not_cached(api: Api) -> None:
     headers = api.get("whoami").headers
     assert headers["content-type"] == "application/json"
     assert headers["cache-control"] == "no-cache"
@@ -94,7 +95,7 @@ def test_an_answer_is_json_and_kept_by_nobody(api: Api) -> None:
 # -- pages
 
 
-def test_the_pages_are_served_to_everybody(api: Api) -> None:
+def test_the_pages_are_served_without_a_login(api: Api) -> None:
     heard = api.get("/", user=None)
     assert heard.status == 200
     assert heard.headers["content-type"].startswith("text/html")
@@ -168,16 +169,41 @@ def test_other_sites_get_no_cors_headers(api: Api) -> None:
 
 def test_a_body_that_is_announced_too_large_is_refused_unread(api: Api) -> None:
     with socket.create_connection((api.host, api.port), timeout=20) as client:
-        client.sendall(b"POST /api/login HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n")
+        client.sendall(b"POST /api/login HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000000\r\n\r\n")
+        said = b"".join(iter(lambda: client.recv(65536), b""))
+    assert said.startswith(b"HTTP/1.1 413 ")
+
+
+def test_the_refusal_of_a_large_file_names_the_setting(api: Api) -> None:
+    login = b"authorization: Basic " + base64.b64encode(b"guest:guest")
+    with socket.create_connection((api.host, api.port), timeout=20) as client:
+        client.sendall(
+            b"POST /api/definitions HTTP/1.1\r\nhost: localhost\r\n%s\r\ncontent-length: 20000001\r\n\r\n" % login
+        )
         said = b"".join(iter(lambda: client.recv(65536), b""))
     assert said.startswith(b"HTTP/1.1 413 ")
     assert b"management.http.max_body_size" in said
 
 
+@pytest.mark.parametrize(
+    ("path", "user", "bytes_max"), [("login", None, 4096), ("queues/%2F/q/get", GUEST, 65536)], ids=["before", "after"]
+)
+def test_an_ordinary_body_is_small(api: Api, path: str, user: tuple[str, str] | None, bytes_max: int) -> None:
+    assert api.call("POST", path, b" " * bytes_max, user).status in (400, 401)
+    refused = api.call("POST", path, b" " * (bytes_max + 1), user)
+    assert (refused.status, refused.reason) == (413, f"the body is larger than {bytes_max} bytes")
+
+
+def test_a_query_has_a_limited_number_of_fields(api: Api) -> None:
+    assert api.get("queues?" + "a=b&" * 50).status == 200
+    refused = api.get("queues?" + "a=b&" * 10_000)
+    assert (refused.status, refused.reason) == (400, "there are more than 100 fields")
+
+
 def test_a_body_that_turns_out_too_large_is_refused(api: Api) -> None:
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     with socket.create_connection((api.host, api.port), timeout=20) as client:
-        client.sendall(b"POST /api/login HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        client.sendall(b"POST /api/login HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         said = b""
         try:
             for _ in range(40):

@@ -2,8 +2,8 @@
 
 Memory: the process is measured once a second. Between two measurements, changes of the bytes held in messages are added
 to the last one. Freed memory is not always returned to the system, so a process above its watermark that holds few
-messages raises no alarm: it uses the freed memory again. At a fraction of the watermark memory is *low*: messages
-that arrive are kept on disk only.
+messages, and few bodies of HTTP requests, raises no alarm: it uses the freed memory again. At a fraction of the
+watermark memory is *low*: messages that arrive are kept on disk only.
 
 Disk: an alarm is raised when free space is below its limit, or when a write finds no room.
 
@@ -30,7 +30,7 @@ class Alarms:
     def handle(self, event: Event) -> bool:
         """Whether the event was about memory or disk space."""
         if isinstance(event, MemoryMeasured):
-            self._memory.measured(event.used_bytes, event.limit_bytes, self._turn.held_bytes)
+            self._memory.measured(event.used_bytes, event.limit_bytes, self._turn.held_bytes, event.buffered_bytes)
         elif isinstance(event, DiskMeasured):
             self._disk.measured(event.free_bytes, event.limit_bytes)
         elif isinstance(event, DiskFull):
@@ -58,17 +58,20 @@ class MemoryAlarm:
         self._limit_bytes: i64 = 0
         self._tight_bytes: i64 = 0
         self._paging_ratio: float = paging_ratio
-        # memory of the process without messages, at the last measurement
+        # bodies of HTTP requests, and memory of the process without them and without messages, at the last measurement
+        self._buffered_bytes: i64 = 0
         self._other_bytes: i64 = 0
         self.raised: bool = False
 
-    def measured(self, used_bytes: int, limit_bytes: int, held_bytes: i64) -> None:
+    def measured(self, used_bytes: int, limit_bytes: int, held_bytes: i64, buffered_bytes: int = 0) -> None:
         self._limit_bytes = limit_bytes
         self._tight_bytes = int(limit_bytes * self._paging_ratio)
-        self._other_bytes = max(i64(used_bytes) - held_bytes, 0)
+        self._buffered_bytes = buffered_bytes
+        self._other_bytes = max(i64(used_bytes) - buffered_bytes - held_bytes, 0)
 
-    def update(self, held_bytes: i64) -> bool:
+    def update(self, message_bytes: i64) -> bool:
         """Whether the alarm is raised."""
+        held_bytes: i64 = message_bytes + self._buffered_bytes
         if self._limit_bytes == 0:
             self.raised = False
             return False
@@ -78,8 +81,9 @@ class MemoryAlarm:
         self.raised = held_bytes > enough and self._other_bytes + held_bytes > ceiling
         return self.raised
 
-    def is_low(self, held_bytes: i64) -> bool:
+    def is_low(self, message_bytes: i64) -> bool:
         """Whether arriving messages are kept on disk only."""
+        held_bytes: i64 = message_bytes + self._buffered_bytes
         if self._limit_bytes == 0:
             return False
         return held_bytes > self._tight_bytes // 4 and self._other_bytes + held_bytes > self._tight_bytes

@@ -24,7 +24,8 @@ from warren.admin.history.sampler import Sampler
 from warren.admin.history.stats_history import StatsHistory
 from warren.admin.http.application import Application
 from warren.admin.http.authentication import Authenticator
-from warren.admin.http.router import Router
+from warren.admin.http.quotas import BodyBudget
+from warren.admin.http.router import Router, monitor
 from warren.admin.http.server import HttpServer, no_balancer
 from warren.admin.http.settings import ApplicationSettings, HttpLimits
 from warren.admin.metrics.scrape import Metrics
@@ -64,7 +65,9 @@ class MetricsListener:
         self._servers: list[asyncio.Server] = []
         self._server: HttpServer | None = None
 
-    async def open(self, admin_context: AdminContext, metrics: Metrics, limits: HttpLimits) -> HttpServer:
+    async def open(
+        self, admin_context: AdminContext, metrics: Metrics, settings: HttpSettings, bodies: BodyBudget
+    ) -> HttpServer:
         router = Router()
         for template, resource in metrics.routes(self._settings.path).items():
             router.add(template, resource)
@@ -107,6 +110,7 @@ class HttpListeners:
         self._metrics = MetricsListener(settings.prometheus, log, tasks)
         self._opened: list[OpenListener] = []
         self._server: HttpServer | None = None
+        self._bodies = BodyBudget(settings.application.body_bytes_max)
         # the ASGI application
         self._application: Any = None
         self._history: StatsHistory | None = None
@@ -122,6 +126,10 @@ class HttpListeners:
         """The address in the ready line."""
         bound = [*self._tcp_sockets, *self._ssl_sockets]
         return bound_address(bound[0]) if bound else "-"
+
+    def buffered_bytes(self) -> int:
+        """The memory of requests that are being received or handled."""
+        return self._bodies.buffered_bytes
 
     def describe(self, facts: ProcessFacts) -> None:
         """Add the listeners to the node's facts."""
@@ -164,13 +172,14 @@ class HttpListeners:
             peer_links.answers(PeerQueryHandler(application, admin_context).answer)
         server = self._server or await self._listen()
         facts.counts_sockets(server.connection_count)
-        facts.counts_sockets((await self._metrics.open(admin_context, metrics, self._settings.limits)).connection_count)
+        scraped = await self._metrics.open(admin_context, metrics, self._settings, self._bodies)
+        facts.counts_sockets(scraped.connection_count)
 
     async def _listen(self) -> HttpServer:
         balancers = self._settings.balancers
         is_balancer = no_balancer if balancers is None else balancers.name
         self._server = server = HttpServer(
-            self._pass_on, asyncio.get_running_loop(), self._settings.limits, is_balancer
+            self._pass_on, asyncio.get_running_loop(), self._settings.limits, self._bodies, is_balancer
         )
         server.start(self._tasks)
 

@@ -224,7 +224,8 @@ class Node:
     async def _run(self, core: Core, loop: asyncio.AbstractEventLoop, loop_name: str) -> int:
         self._turns = TurnLoop(core, loop, self.clock, self._log, self._finish)
         self._started = True
-        memory = MemoryWatch(loop, self._turns.add, self._settings.memory_limit_bytes, self._settings.memory_interval_s)
+        limit_bytes, interval_s = self._settings.memory_limit_bytes, self._settings.memory_interval_s
+        memory = MemoryWatch(self._turns.add, limit_bytes, interval_s, self._http.buffered_bytes)
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
         self._turns.attach({PauseService: self._pause, ResumeService: self._resume, RestartNode: self._start_anew})

@@ -218,6 +218,7 @@ class Application:
             raise method_not_allowed(resource.allowed())
         if call.method not in SAFE_METHODS:
             refuse_cross_site(call, self._settings.cross_origin)
+        call.body_bytes_max = endpoint.body_bytes_max(call.body_bytes_max)
         await self._admit(call, endpoint)
         if call.method in _CHANGING_METHODS and not all(map(is_text, segments)):
             # JSON cannot represent such a name, so no object may have it

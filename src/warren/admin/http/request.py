@@ -1,7 +1,8 @@
 """A request as handlers see it: user, path parameters, query, body.
 
-The body is read on demand and only up to its limit. A request that announces a larger body is refused before any of it
-is read.
+The body is read on demand and only up to its limit, which depends on the resource: little without a login, and much
+only for definitions files and messages. A request that announces a larger body is refused before any of it is read.
+Queries and forms have a limited number of fields. So reading a request holds the event loop for a short time only.
 
 Not here: slow bodies (`http.server`), the fields of a body (`http.documents`).
 """
@@ -14,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from warren.admin.context import AdminContext
 from warren.admin.http.authentication import ApiUser
-from warren.admin.http.documents import document_in
+from warren.admin.http.documents import JsonValueCounter, document_in
 from warren.admin.http.responses import (
     ApiResponse,
     HttpFault,
@@ -25,6 +26,7 @@ from warren.admin.http.responses import (
     no_content,
     not_found,
 )
+from warren.admin.http.settings import DOCUMENT_BYTES_MAX, LARGE_DOCUMENT_VALUES_MAX, QUERY_FIELDS_MAX
 from warren.admin.peers import PeerQuery, QueryPart
 from warren.broker.model.events import Command
 from warren.broker.vhost import Vhost
@@ -43,7 +45,7 @@ class ApiRequest:
         self.api_user = ApiUser("", [], [])
         # the part that another node asks for; None for a client, which wants the whole cluster's answer
         self.part: QueryPart | None = None
-        self._body_bytes_max = body_bytes_max
+        self.body_bytes_max = body_bytes_max
 
     @property
     def peer_host(self) -> str:
@@ -55,9 +57,11 @@ class ApiRequest:
     @cached_property
     def query(self) -> dict[str, str]:
         """The query parameters; of a repeated one, the first."""
-        text = self.request.scope["query_string"].decode("ascii", "replace")
-        pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape")
-        return dict(reversed(pairs))
+        return dict(reversed(self.query_fields))
+
+    @cached_property
+    def query_fields(self) -> list[tuple[str, str]]:
+        return fields_in(self.request.scope["query_string"].decode("ascii", "replace"))
 
     def peer_query(self, part: QueryPart) -> PeerQuery:
         """This request, to be sent to another node for its part of the response."""
@@ -93,15 +97,15 @@ class ApiRequest:
 
     async def body(self) -> bytes:
         announced = self.header("content-length")
-        if announced.isdigit() and int(announced) > self._body_bytes_max:
-            raise body_too_large(self._body_bytes_max)
+        if announced.isdigit() and int(announced) > self.body_bytes_max:
+            raise body_too_large(self.body_bytes_max)
         parts: list[bytes] = []
         size = 0
         try:
             async for part in self.request.stream():
                 size += len(part)
-                if size > self._body_bytes_max:
-                    raise body_too_large(self._body_bytes_max)
+                if size > self.body_bytes_max:
+                    raise body_too_large(self.body_bytes_max)
                 parts.append(part)
         except ClientDisconnect:
             raise malformed() from None
@@ -109,9 +113,28 @@ class ApiRequest:
 
     async def form(self) -> dict[str, str]:
         """The body as form fields."""
-        text = (await self.body()).decode("utf-8", "surrogateescape")
-        return dict(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
+        return dict(fields_in((await self.body()).decode("utf-8", "surrogateescape")))
 
     async def document(self) -> dict[str, Any]:
         """The body as a JSON object."""
-        return document_in(await self.body())
+        body = await self.body()
+        if len(body) > DOCUMENT_BYTES_MAX:
+            await _refuse_many_values(body)
+        return document_in(body)
+
+
+async def _refuse_many_values(body: bytes) -> None:
+    """A large document is large because of a long text, and cheap to parse then."""
+    pace, counter = TimeSlicer(), JsonValueCounter()
+    for first in range(0, len(body), DOCUMENT_BYTES_MAX):
+        counter.add(body[first : first + DOCUMENT_BYTES_MAX])
+        if counter.count > LARGE_DOCUMENT_VALUES_MAX:
+            raise bad_request(f"a document of this size may have {LARGE_DOCUMENT_VALUES_MAX} values at most")
+        await pace.rest()
+
+
+def fields_in(text: str) -> list[tuple[str, str]]:
+    """The fields of a query or a form; a fault if there are too many."""
+    if text.count("&") >= QUERY_FIELDS_MAX:
+        raise bad_request(f"there are more than {QUERY_FIELDS_MAX} fields")
+    return parse_qsl(text, keep_blank_values=True, errors="surrogateescape")

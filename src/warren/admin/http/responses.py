@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from warren.admin.http.settings import DOCUMENT_BYTES_MAX, LOGIN_BYTES_MAX
 from warren.errors import CommandRefused, WarrenError
 
 JSON = "application/json"
@@ -119,7 +120,8 @@ def malformed() -> HttpFault:
 
 def body_too_large(bytes_max: int) -> HttpFault:
     """The rest of the body stays unread, so the connection closes with the response."""
-    reason = f"the body is larger than {bytes_max} bytes (management.http.max_body_size)"
+    setting = "" if bytes_max in (LOGIN_BYTES_MAX, DOCUMENT_BYTES_MAX) else " (management.http.max_body_size)"
+    reason = f"the body is larger than {bytes_max} bytes{setting}"
     return HttpFault(413, "payload_too_large", reason, {"connection": "close"})
 
 

@@ -20,6 +20,7 @@ from urllib.parse import unquote_to_bytes
 
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.schemas import Schema
+from warren.admin.http.settings import DOCUMENT_BYTES_MAX, LOGIN_BYTES_MAX
 
 if TYPE_CHECKING:
     from warren.admin.http.responses import ApiResponse
@@ -41,21 +42,39 @@ class Endpoint:
     handler: Handler
     # the schema of the request's body, if the method takes one
     body: Schema | None = None
+    # whether the body may be as large as the configuration allows
+    large: bool = False
+
+    def body_bytes_max(self, configured_bytes_max: int) -> int:
+        if self.large:
+            return configured_bytes_max
+        return min(configured_bytes_max, LOGIN_BYTES_MAX if self.level is None else DOCUMENT_BYTES_MAX)
 
 
 class Resource:
-    """The methods of one path. `body` is the schema of the body of a PUT or POST."""
+    """The methods of one path. `body` is the schema of the body of a PUT or POST, which is small unless `large`."""
 
-    def __init__(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None = None) -> None:
+    def __init__(
+        self,
+        level: "AccessLevel | None",
+        handlers: dict[str, Handler],
+        body: Schema | None = None,
+        large: bool = False,
+    ) -> None:
+        assert not large or level is not None, "an endpoint without a login takes no large body"
         self.endpoints: dict[str, Endpoint] = {}
-        self.also(level, handlers, body)
+        self._add(level, handlers, body, large)
 
     def also(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None = None) -> "Resource":
         """Add methods that require another access level."""
+        self._add(level, handlers, body, False)
+        return self
+
+    def _add(self, level: "AccessLevel | None", handlers: dict[str, Handler], body: Schema | None, large: bool) -> None:
         for method, handler in handlers.items():
             assert method not in self.endpoints
-            self.endpoints[method] = Endpoint(level, handler, body if method in ("PUT", "POST") else None)
-        return self
+            takes_body = method in ("PUT", "POST")
+            self.endpoints[method] = Endpoint(level, handler, body if takes_body else None, large and takes_body)
 
     def allowed(self) -> str:
         """The value of the header `allow`."""

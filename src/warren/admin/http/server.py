@@ -6,21 +6,17 @@ progress and keeps no connection alive; `drop` aborts the rest.
 uvicorn's protocol class handles HTTP. This module adds limits that uvicorn lacks:
 
 - the head of a request: bytes and time;
-- the body: time. It has half a minute, and after that must arrive at a minimum rate;
+- the body: time, and its bytes in memory together with those of all other bodies (`http.quotas`);
 - responses that the client does not read;
 - idle connections;
+- requests sent ahead of their responses (pipelining): one read may hold ten thousand of them;
 - the number of connections, in total and per address.
 
 One timer checks all connections once a second, so a request needs no timer of its own. A late request gets 408, unless
 its response has begun, and the connection ends.
 
-*Quotas.* One address may have half of all connections, so that idle connections of one host leave room for others. A
-proxy in front of the node is no exception. IPv6 addresses are counted by their first 64 bits. When the quota is full, a
-connection is accepted into a small overflow quota, where it has two seconds to ask for the node's fitness; any other
-request gets 503. Without this a load balancer would take a full node for dead and cut its clients off. One address may
-use an eighth of the overflow quota. Known load balancers have an overflow quota of their own.
-
-Invariant: an accepted connection is counted once, in the quota that accepted it, until it is lost.
+A connection in the overflow quota (`http.quotas`) has two seconds to ask for the node's fitness; any other request gets
+503.
 
 *Upgrades.* The header `upgrade` is hidden from the parser, which would stop at it and leave the body unread. Java's
 client offers `h2c` with its first request.
@@ -29,10 +25,8 @@ Not here: sockets, TLS and PROXY headers (`node`), the size of a body (`http.req
 """
 
 import asyncio
-import ipaddress
 import logging
 import re
-from collections import Counter
 from collections.abc import Callable
 from email.utils import formatdate
 from typing import Any, cast
@@ -45,78 +39,26 @@ from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.admin.http.quotas import BodyBudget, BodyLease, ConnectionQuota, ConnectionQuotas
 from warren.admin.http.settings import FITNESS_PATH, HttpLimits
 
-ADDRESS_SHARE = 0.5
-OVERFLOW_CONNECTIONS_MAX = 64
-OVERFLOW_ADDRESS_SHARE = 1 / 8
-
-
-class ConnectionQuota:
-    """Limits connections in total and per address."""
-
-    def __init__(self, connections_max: int, share_of_one: float) -> None:
-        self._limit = connections_max
-        self._limit_per_address = max(1, int(connections_max * share_of_one))
-        self._count = 0
-        self._by_address: Counter[str] = Counter()
-
-    def enter(self, host: str) -> bool:
-        """Count one more connection from this host, unless the quota is full."""
-        place = address_block(host)
-        if self._count >= self._limit or self._by_address[place] >= self._limit_per_address:
-            return False
-        self._count += 1
-        self._by_address[place] += 1
-        return True
-
-    def leave(self, host: str) -> None:
-        place = address_block(host)
-        self._count -= 1
-        self._by_address[place] -= 1
-        if not self._by_address[place]:
-            del self._by_address[place]
-
-
-class ConnectionQuotas:
-    """The quotas of one server."""
-
-    def __init__(self, connections_max: int) -> None:
-        self.inside = ConnectionQuota(connections_max, ADDRESS_SHARE)
-        self._overflow = ConnectionQuota(OVERFLOW_CONNECTIONS_MAX, OVERFLOW_ADDRESS_SHARE)
-        self._balancers = ConnectionQuota(OVERFLOW_CONNECTIONS_MAX, ADDRESS_SHARE)
-
-    def enter(self, host: str, is_balancer: bool = False) -> ConnectionQuota | None:
-        """The quota that accepted a connection from this host; None if all are full."""
-        quotas = (self.inside, self._balancers) if is_balancer else (self.inside, self._overflow)
-        return next((quota for quota in quotas if quota.enter(host)), None)
-
-
-def address_block(host: str) -> str:
-    """The unit that counts as one address."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, 64), strict=False))
-
-
 HEAD_BYTES_MAX = 64 * 1024
 CLOSE_TIMEOUT_S = 5.0
 OVERFLOW_TIMEOUT_S = 2.0
+PIPELINED_MAX = 16
 
 _UPGRADE = re.compile(rb"\r\nupgrade(?=[ \t]*:)", re.IGNORECASE)
 _NO_UPGRADE = b"\r\nx-offer"
 _FITNESS_REQUEST = re.compile(rb"GET " + re.escape(FITNESS_PATH.encode()) + rb"[? ]")
 _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 def no_balancer(host: str) -> bool:
     return False
+
+
+class TooManyPipelined(Exception):
+    """The client does not wait for responses."""
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -128,6 +70,7 @@ class HttpConnection(HttpToolsProtocol):
         state: ServerState,
         limits: HttpLimits,
         quotas: ConnectionQuotas,
+        bodies: BodyBudget,
         client: tuple[str, int] | None = None,
         is_balancer: Callable[[str], bool] = no_balancer,
     ) -> None:
@@ -136,6 +79,7 @@ class HttpConnection(HttpToolsProtocol):
         self._real_client = client
         self._limits = limits
         self._quotas = quotas
+        self._bodies = bodies
         self._is_balancer = is_balancer
         # the host, and the quota that counts it
         self._counted_host: str = ""
@@ -144,7 +88,8 @@ class HttpConnection(HttpToolsProtocol):
         # when the current head began to arrive; None while none is expected
         self._head_since: float | None = None
         self._body_since: float | None = None
-        self._body_bytes = 0
+        # of the current request
+        self._lease: BodyLease | None = None
         self._unread_since: float | None = None
         self._closing_since: float | None = None
 
@@ -164,6 +109,9 @@ class HttpConnection(HttpToolsProtocol):
         if self._quota is not None:
             self._quota.leave(self._counted_host)
             self._quota = None
+        for cycle, _ in self.pipeline:
+            # the application never sees these requests
+            lease_of(cycle.scope).release()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -201,17 +149,26 @@ class HttpConnection(HttpToolsProtocol):
     # -- called by the parser
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= PIPELINED_MAX:
+            # stops the parser, and uvicorn responds with 400
+            raise TooManyPipelined
         self._head_since = None
         self._head_bytes = 0
         self._body_since = self.loop.time()
-        self._body_bytes = 0
+        self._lease = self._bodies.lease(self._counted_host)
+        self.scope["state"][_LEASE] = self._lease
         super().on_headers_complete()
         if self._in_overflow():
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        self._body_bytes += len(body)
-        super().on_body(body)
+        if self._closing_since is not None:
+            return
+        assert self._lease is not None
+        if self._lease.take(len(body)):
+            super().on_body(body)
+        else:
+            self._end_with(_NO_ROOM)
 
     def on_message_complete(self) -> None:
         self._body_since = None
@@ -237,15 +194,21 @@ class HttpConnection(HttpToolsProtocol):
             patience_s = OVERFLOW_TIMEOUT_S if self._in_overflow() else self._limits.request_timeout_s
             return now - self._head_since > patience_s
         if self._body_since is not None and not self.flow.read_paused:
-            limits = self._limits
-            patience_s = limits.body_patience_s + self._body_bytes / limits.body_bytes_a_second
-            return now - self._body_since > patience_s
+            return now - self._body_since > self._limits.body_timeout_s
         return False
 
     def _end_with(self, answer: bytes) -> None:
         self._closing_since = self.loop.time()
         self.transport.write(answer)
         self.transport.close()
+
+
+_LEASE = "warren.body_lease"
+
+
+def lease_of(scope: Any) -> BodyLease:
+    """The lease of a request's body."""
+    return cast(BodyLease, scope["state"][_LEASE])
 
 
 def uvicorn_config(app: Any, limits: HttpLimits) -> Config:
@@ -277,13 +240,16 @@ class HttpServer:
         app: Any,
         loop: asyncio.AbstractEventLoop,
         limits: HttpLimits,
+        bodies: BodyBudget,
         is_balancer: Callable[[str], bool] = no_balancer,
     ) -> None:
         """`is_balancer` says whether an address is that of a known load balancer."""
         self._loop = loop
         self._limits = limits
+        self._bodies = bodies
         self._is_balancer = is_balancer
-        self._config = uvicorn_config(app, limits)
+        self._app = app
+        self._config = uvicorn_config(self._serve, limits)
         self._state = ServerState()
         self._quotas = ConnectionQuotas(limits.connections_max)
         self._links: set[HttpConnection] = self._state.connections  # type: ignore[assignment]
@@ -296,7 +262,16 @@ class HttpServer:
 
     def accept(self, client: tuple[str, int] | None = None) -> HttpConnection:
         """The protocol of a connection; `client` is its address if a load balancer is in between."""
-        return HttpConnection(self._config, self._state, self._limits, self._quotas, client, self._is_balancer)
+        return HttpConnection(
+            self._config, self._state, self._limits, self._quotas, self._bodies, client, self._is_balancer
+        )
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """Run the application. It may hold the body until it returns, also after the client has gone."""
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            lease_of(scope).release()
 
     def connection_count(self) -> int:
         return len(self._links)
@@ -309,9 +284,9 @@ class HttpServer:
 
     def drop(self) -> None:
         """Abort all connections."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._looks is not None:
+            self._looks.cancel()
+            self._looks = None
         for task in list(self._state.tasks):
             task.cancel()
         for link in list(self._links):
@@ -322,4 +297,3 @@ class HttpServer:
         now = self._loop.time()
         for link in list(self._links):
             link.look(now)
-        self._handle = self._loop.call_later(self._limits.look_every_s, self._look)

@@ -6,6 +6,15 @@ Not here: reading them (`node.config`), listeners (`node.http_listeners`).
 from dataclasses import dataclass, field
 
 BODY_BYTES_MAX = 20_000_000
+"""The largest body, unless configured: a definitions file, or a message to publish."""
+DOCUMENT_BYTES_MAX = 64 * 1024
+"""The largest body of other requests. A queue, a policy or a user fits easily; AMQP frames are no larger."""
+LARGE_DOCUMENT_VALUES_MAX = 10_000
+"""The most values in a larger document: its size must come from a message's body."""
+LOGIN_BYTES_MAX = 4 * 1024
+"""The largest body without a login."""
+QUERY_FIELDS_MAX = 100
+"""Of a query or a form."""
 FITNESS_PATH = "/api/warren/fitness"
 """The path that load balancers ask. It is answered even when all connections are in use."""
 
@@ -40,7 +49,7 @@ class CrossOrigin:
 
 @dataclass(frozen=True)
 class ApplicationSettings:
-    """`management.http.max_body_size` and `management.cors.*`."""
+    """`management.http.max_body_size`, `management.cors.*` and `management.allow_hosts.*`."""
 
     body_bytes_max: int = BODY_BYTES_MAX
     cross_origin: CrossOrigin = field(default_factory=CrossOrigin)

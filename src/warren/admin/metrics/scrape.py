@@ -139,10 +139,8 @@ class Metrics:
         if registry == "per-object":
             return self._answer(call, registry, PER_OBJECT)
         if registry == "detailed":
-            query = call.request.scope["query_string"].decode("ascii", "replace")
-            asked = parse_qsl(query, keep_blank_values=True, errors="surrogateescape")
-            vhosts = frozenset(value for name, value in asked if name == "vhost")
-            groups = named([value for name, value in asked if name == "family"])
+            vhosts = frozenset(value for name, value in call.query_fields if name == "vhost")
+            groups = named([value for name, value in call.query_fields if name == "family"])
             return self._answer(call, registry, groups, vhosts or None)
         return ApiResponse(404, b"Unknown Registry", "text/plain")
 

@@ -159,12 +159,12 @@ _DEFINITIONS = an_object(
 
 
 def routes() -> Routes:
-    everything = Resource(administrator, {"GET": all_definitions, "POST": import_all}, _DEFINITIONS)
+    everything = Resource(administrator, {"GET": all_definitions, "POST": import_all}, _DEFINITIONS, large=True)
     return {
         "/api/definitions": everything,
         "/api/all-configuration": everything,
         "/api/definitions/{vhost}": Resource(
-            administrator, {"GET": vhost_definitions, "POST": import_into_vhost}, _DEFINITIONS
+            administrator, {"GET": vhost_definitions, "POST": import_into_vhost}, _DEFINITIONS, large=True
         ),
     }
 

@@ -71,6 +71,7 @@ def routes() -> Routes:
                     "payload_encoding": one_of("string", "base64"),
                 }
             ),
+            large=True,
         ),
         "/api/queues/{vhost}/{name}/get": Resource(
             in_vhost,

@@ -115,11 +115,13 @@ class WritesResumed(Event):
 
 @final
 class MemoryMeasured(Event):
-    """The process uses `used_bytes` of memory; the high watermark is `limit_bytes`."""
+    """The process uses `used_bytes` of memory, `buffered_bytes` of them for HTTP requests that are being received or
+    handled; the high watermark is `limit_bytes`."""
 
-    def __init__(self, used_bytes: int, limit_bytes: int) -> None:
+    def __init__(self, used_bytes: int, limit_bytes: int, buffered_bytes: int = 0) -> None:
         self.used_bytes = used_bytes
         self.limit_bytes = limit_bytes
+        self.buffered_bytes = buffered_bytes
 
 
 @final

@@ -18,9 +18,11 @@ DEADLINE_S = 30.0
 PATIENCE = HttpLimits(connections_max=4)
 # each shortens only the timeout under test
 HASTE_WITH_HEADS = replace(PATIENCE, request_timeout_s=0.2, look_every_s=0.02)
-HASTE_WITH_BODIES = replace(PATIENCE, body_patience_s=0.2, body_bytes_a_second=1000, look_every_s=0.02)
+HASTE_WITH_BODIES = replace(PATIENCE, body_timeout_s=0.5, look_every_s=0.02)
 HASTE_WITH_ANSWERS = replace(PATIENCE, unread_patience_s=0.2, look_every_s=0.02)
 LARGE = b"x" * (64 * 1024 * 1024)
+ROOMY = replace(PATIENCE, connections_max=16)
+HALF_BYTES = BUFFERED_BYTES_MAX // 2 + UNCOUNTED_BYTES - 1
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -31,6 +33,7 @@ class Served:
         self._balancer = balancer
         self.bodies: list[bytes] = []
         self._limits = limits
+        self.budget = BodyBudget(BODY_BYTES_MAX)
 
     async def app(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: Any) -> None:
         body = b""
@@ -120,6 +123,19 @@ def test_a_head_that_trickles_is_given_up() -> None:
     serving(conversation, HASTE_WITH_HEADS)
 
 
+def test_a_client_that_does_not_wait_for_responses_is_refused() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(request() * 1000)
+        assert b"HTTP/1.1 400 " in await told(streams)
+        assert len(served.bodies) <= PIPELINED_MAX + 1
+        patient = await served.connect()
+        patient[1].write(request() * PIPELINED_MAX + request(headers="connection: close\r\n"))
+        assert (await told(patient)).count(b"HTTP/1.1 200 ") == PIPELINED_MAX + 1
+
+    serving(conversation)
+
+
 def test_a_body_that_trickles_is_given_up() -> None:
     async def conversation(served: Served) -> None:
         streams = await served.connect()
@@ -134,19 +150,51 @@ def test_a_body_that_trickles_is_given_up() -> None:
     serving(conversation, HASTE_WITH_BODIES)
 
 
-def test_a_body_that_comes_steadily_is_waited_for() -> None:
+def test_a_large_body_that_comes_steadily_has_no_more_time_than_a_small_one() -> None:
     async def conversation(served: Served) -> None:
         streams = await served.connect()
-        streams[1].write(request("PUT", headers="content-length: 16000\r\nconnection: close\r\n"))
-        # enough data to survive a busy machine, and the rest at the minimum rate
-        streams[1].write(b"x" * 4000)
-        for _ in range(30):
-            streams[1].write(b"x" * 400)
-            await asyncio.sleep(0.02)
-        assert (await told(streams)).startswith(b"HTTP/1.1 200 ")
-        assert served.bodies == [b"x" * 16000]
+        streams[1].write(request("PUT", headers="content-length: 15000000\r\n"))
+        answer = asyncio.create_task(told(streams))
+        while not answer.done():
+            streams[1].write(b"x" * 1000)
+            await asyncio.sleep(0.01)
+        assert answer.result().startswith(b"HTTP/1.1 408 ")
+        assert served.bodies == []
 
     serving(conversation, HASTE_WITH_BODIES)
+
+
+async def send_large_body(served: Served, host: str) -> Streams:
+    """All but the end of it; a body of this size uses half of the budget."""
+    streams = await served.connect(host)
+    before = served.budget.buffered_bytes
+    streams[1].write(request("PUT", headers=f"content-length: {HALF_BYTES + 1}\r\nconnection: close\r\n"))
+    streams[1].write(bytes(HALF_BYTES))
+    while served.budget.buffered_bytes < before + HALF_BYTES:
+        await asyncio.sleep(0.01)
+    return streams
+
+
+def test_large_bodies_share_a_budget_and_small_ones_need_none() -> None:
+    async def conversation(served: Served) -> None:
+        first = await send_large_body(served, "127.0.0.1")
+        greedy = await served.connect("127.0.0.1")
+        greedy[1].write(request("PUT", body=bytes(3 * UNCOUNTED_BYTES)))
+        assert (await told(greedy)).startswith(b"HTTP/1.1 503 ")
+        second = await send_large_body(served, "127.0.0.2")
+        third = await served.connect("127.0.0.3")
+        third[1].write(request("PUT", body=bytes(3 * UNCOUNTED_BYTES)))
+        assert (await told(third)).startswith(b"HTTP/1.1 503 ")
+        small = await served.connect("127.0.0.3")
+        small[1].write(request("PUT", headers="connection: close\r\n", body=bytes(UNCOUNTED_BYTES)))
+        assert (await told(small)).startswith(b"HTTP/1.1 200 ")
+        first[1].write(b"x")
+        assert (await told(first)).startswith(b"HTTP/1.1 200 ")
+        second[1].close()
+        while served.budget.buffered_bytes:
+            await asyncio.sleep(0.01)
+
+    serving(conversation, ROOMY)
 
 
 def test_an_answer_that_is_not_read_is_dropped() -> None:
@@ -217,7 +265,7 @@ def test_one_address_leaves_room_for_others() -> None:
         ("", "10.0.0.1", False),
     ],
 )
-def test_what_counts_as_one_address(one: str, other: str, same: bool) -> None:
+def test_addresses_of_one_block_count_as_one(one: str, other: str, same: bool) -> None:
     assert (address_block(one) == address_block(other)) == same
 
 
