@@ -24,6 +24,8 @@ class CommandQueue:
         self._add = add
         self._tickets = count(1)
         self._waiting: dict[int, asyncio.Future[object]] = {}
+        # held by an import of definitions, which submits many batches
+        self.one_import = asyncio.Lock()
 
     async def carry_out(self, command: Command) -> object:
         """The command's result, once the change is on disk; `CommandRefused` if the broker refused the command."""

@@ -1,21 +1,26 @@
 """Imports definition files: completely, or not at all with the line of the fault.
 
-RabbitMQ keeps the definitions before a fault. Here nothing changes, unless the nodes of a cluster do not agree in time
-or another change interferes; the error says so then. Users, permissions, policies and parameters in a file replace
-existing ones, unless `keep` is set. Existing exchanges, queues and bindings stay as they are.
+RabbitMQ keeps the definitions before a fault. Here all are checked before the first one is carried out, and nothing
+changes, unless the nodes of a cluster do not agree in time or another change interferes; the error says so then. Users,
+permissions, policies and parameters in a file replace existing ones, unless `keep` is set. Existing exchanges, queues
+and bindings stay as they are.
 
 Each definition is parsed with its line number, because the author of a file of ten thousand lines needs to know which
 line is wrong.
+
+A file may be large, and clients must not notice its import. So a thread parses it, entry by entry; entries become
+commands in slices; and more commands than fit into one turn are checked in one series of turns and carried out in
+another. Imports wait for each other: memory holds the entries of one file.
 
 Not here: the commands (`broker.commands`), HTTP (`resources.definitions`).
 """
 
 import asyncio
 import json
-from bisect import bisect_right
+import re
+from base64 import b64decode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, Final
 
 from warren.admin.command_queue import CommandQueue
@@ -25,8 +30,9 @@ from warren.admin.http.responses import HttpFault, bad_request
 from warren.admin.resources.policies import parameter_command, policy_command
 from warren.admin.resources.users import user_command
 from warren.admin.resources.vhosts import vhost_command
+from warren.admin.time_slices import TimeSlicer
 from warren.broker.broker import Broker
-from warren.broker.commands.control import PARTLY_DONE, UNAVAILABLE
+from warren.broker.commands.control import PARTLY_DONE, UNAVAILABLE, CommandCheck, ProposedNames
 from warren.broker.commands.requests import (
     DeclareBinding,
     DeclareExchange,
@@ -43,10 +49,18 @@ from warren.broker.commands.requests import (
 )
 from warren.broker.model.events import Command, CommandBatch
 from warren.broker.model.settings import BrokerSettings
-from warren.errors import CommandRefused
+from warren.errors import CommandRefused, ConnectionFault
+from warren.wire.field_tables import Table, decode_table
 
-_SPACE = " \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]*")
 _DIGITS_MAX = 20
+ENTRY_CHARACTERS_MAX = 1024 * 1024
+"""One entry is decoded in one call, which nothing can interrupt. A longer one would hold up the node's clients. An
+exported queue fits, whatever its arguments: they came in one frame."""
+_WINDOWS = (4 * 1024, 64 * 1024, ENTRY_CHARACTERS_MAX)
+ENTRIES_MAX = 500_000
+SLICE_COMMANDS = 100
+"""The most commands of an import in one turn."""
 
 
 def _number(digits: str) -> int | float:
@@ -61,7 +75,7 @@ class InvalidDefinitionsFile(ValueError):
     """The text is not a JSON object."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DefinitionEntry:
     """One entry of a list in the file."""
 
@@ -72,66 +86,97 @@ class DefinitionEntry:
 
 def definitions_in(text: str) -> list[DefinitionEntry]:
     """Every entry of every list of the object, in file order. Values that are no list count as one entry."""
-    lines = _line_starts(text)
-    found: list[DefinitionEntry] = []
-    at = _past(text, 0)
-    if text[at : at + 1] != "{":
-        raise InvalidDefinitionsFile("the file is not a JSON object")
     try:
-        at = _past(text, at + 1)
-        while text[at : at + 1] == '"':
-            section, at = scanstring(text, at + 1, True)
-            at = _past(text, _expect(text, _past(text, at), ":"))
-            at = _section(text, at, section, lines, found)
-            at = _past(text, at)
-            if text[at : at + 1] == ",":
-                at = _past(text, at + 1)
-        at = _past(text, _expect(text, at, "}"))
-    except json.JSONDecodeError as error:
-        raise InvalidDefinitionsFile(f"line {error.lineno} is not JSON: {error.msg}") from error
+        return _DefinitionsParser(text).entries()
     except RecursionError as error:
         raise InvalidDefinitionsFile("the file is nested too deeply") from error
-    if at != len(text):
-        raise InvalidDefinitionsFile(f"line {bisect_right(lines, at)}: something follows the object")
-    return found
 
 
-def _section(text: str, at: int, section: str, lines: list[int], found: list[DefinitionEntry]) -> int:
-    if text[at : at + 1] != "[":
-        value, end = _DECODER.raw_decode(text, at)
-        found.append(DefinitionEntry(section, bisect_right(lines, at), value))
-        return end
-    at = _past(text, at + 1)
-    while text[at : at + 1] not in ("]", ""):
-        value, end = _DECODER.raw_decode(text, at)
-        found.append(DefinitionEntry(section, bisect_right(lines, at), value))
-        at = _past(text, end)
-        if text[at : at + 1] != ",":
-            break
-        at = _past(text, at + 1)
-    return _expect(text, at, "]")
+class _DefinitionsParser:
+    """Goes through the text once, entry by entry."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        # the line of a position before `_at`
+        self._line = 1
+        self._line_at = 0
+        self._found: list[DefinitionEntry] = []
 
-def _expect(text: str, at: int, mark: str) -> int:
-    if text[at : at + 1] != mark:
-        raise json.JSONDecodeError(f"expected '{mark}'", text, at)
-    return at + 1
+    def entries(self) -> list[DefinitionEntry]:
+        if self._next() != "{":
+            raise InvalidDefinitionsFile("the file is not a JSON object")
+        self._at += 1
+        while self._next() == '"':
+            section = self._decode()
+            self._expect(":")
+            self._section(section)
+            self._skip(",")
+        self._expect("}")
+        if self._next():
+            raise InvalidDefinitionsFile(f"line {self._line_here()}: something follows the object")
+        return self._found
 
+    def _section(self, section: str) -> None:
+        if self._next() != "[":
+            self._entry(section)
+            return
+        self._at += 1
+        while self._next() not in ("]", ""):
+            self._entry(section)
+            if not self._skip(","):
+                break
+        self._expect("]")
 
-def _past(text: str, at: int) -> int:
-    """The position after white space."""
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    return at
+    def _entry(self, section: str) -> None:
+        line = self._line_here()
+        if len(self._found) >= ENTRIES_MAX:
+            raise InvalidDefinitionsFile(f"line {line}: the file has more than {ENTRIES_MAX} definitions; split it")
+        self._found.append(DefinitionEntry(section, line, self._decode()))
 
+    def _decode(self) -> Any:
+        """The value at this position, decoded from a window of bounded size."""
+        for size in _WINDOWS:
+            window = self._text[self._at : self._at + size]
+            cut = self._at + size < len(self._text)
+            try:
+                value, end = _DECODER.raw_decode(window)
+            except json.JSONDecodeError as error:
+                if not cut:
+                    self._at += error.pos
+                    raise self._not_json(error.msg) from error
+                continue
+            # a number at the end of the window may go on after it
+            if end < len(window) or not cut:
+                self._at += end
+                return value
+        reason = f"an entry has more than {ENTRY_CHARACTERS_MAX} characters, or is not JSON"
+        raise InvalidDefinitionsFile(f"line {self._line_here()}: {reason}")
 
-def _line_starts(text: str) -> list[int]:
-    starts = [0]
-    at = text.find("\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = text.find("\n", at + 1)
-    return starts
+    def _next(self) -> str:
+        """The next character after white space; empty at the end."""
+        space = _SPACE.match(self._text, self._at)
+        assert space is not None
+        self._at = space.end()
+        return self._text[self._at : self._at + 1]
+
+    def _skip(self, mark: str) -> bool:
+        if self._next() != mark:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, mark: str) -> None:
+        if not self._skip(mark):
+            raise self._not_json(f"expected '{mark}'")
+
+    def _line_here(self) -> int:
+        self._line += self._text.count("\n", self._line_at, self._at)
+        self._line_at = self._at
+        return self._line
+
+    def _not_json(self, reason: str) -> InvalidDefinitionsFile:
+        return InvalidDefinitionsFile(f"line {self._line_here()} is not JSON: {reason}")
 
 
 CommandFactory = Callable[[BrokerSettings, Document], Awaitable[list[Command]]]
@@ -285,20 +330,40 @@ class DefinitionImporter:
         `keep`: existing objects stay unchanged. `CommandRefused` names the line of the fault, `InvalidDefinitionsFile`
         a file that is not JSON.
         """
+        async with self._command_queue.one_import:
+            return await self._take(files, vhost, keep)
+
+    async def _take(self, files: list[DefinitionsFile], vhost: str, keep: bool) -> int:
         found = [(file, definition) for file in files for definition in await asyncio.to_thread(_parsed, file)]
-        steps: list[_Step] = []
-        for section in OF_VHOSTS if vhost else COMMANDS:
-            for file, definition in found:
-                if definition.section == section:
-                    commands = await self._commands(file, definition, vhost)
-                    steps += [_Step(file, definition, one) for one in commands if not (keep and self._is_there(one))]
+        by_section: dict[str, list[_Step]] = {section: [] for section in (OF_VHOSTS if vhost else COMMANDS)}
+        pace = TimeSlicer()
+        for file, definition in found:
+            steps = by_section.get(definition.section)
+            if steps is not None:
+                commands = await self._commands(file, definition, vhost)
+                steps += [_Step(file, definition, one) for one in commands if not (keep and self._is_there(one))]
+                await pace.rest()
+        await self._carry_out([step for steps in by_section.values() for step in steps])
+        return len(found)
+
+    async def _carry_out(self, steps: list[_Step]) -> None:
+        slices = [steps[first : first + SLICE_COMMANDS] for first in range(0, len(steps), SLICE_COMMANDS)]
+        if len(slices) > 1:
+            proposed = ProposedNames()
+            for part in slices:
+                await self._submit(part, CommandCheck([step.command for step in part], proposed), "")
+        for number, part in enumerate(slices):
+            done = f"; {number * SLICE_COMMANDS} of {len(steps)} {PARTLY_DONE}" if number else ""
+            await self._submit(part, CommandBatch([step.command for step in part]), done)
+
+    async def _submit(self, steps: list[_Step], command: Command, done: str) -> None:
+        """`done` tells, in a refusal, which changes were made before."""
         try:
-            await self._command_queue.carry_out(CommandBatch([step.command for step in steps]))
+            await self._command_queue.carry_out(command)
         except CommandRefused as refusal:
             if refusal.kind == UNAVAILABLE:
                 raise CommandRefused(UNAVAILABLE, f"{refusal.reason}; {PARTIAL_IMPORT_ADVICE}") from refusal
-            raise steps[refusal.at].refused(refusal.reason) from refusal
-        return len(found)
+            raise steps[refusal.at].refused(refusal.reason + done) from refusal
 
     async def _commands(self, file: DefinitionsFile, definition: DefinitionEntry, vhost: str) -> list[Command]:
         value = definition.value

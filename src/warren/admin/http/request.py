@@ -28,6 +28,7 @@ from warren.admin.http.responses import (
 )
 from warren.admin.http.settings import DOCUMENT_BYTES_MAX, LARGE_DOCUMENT_VALUES_MAX, QUERY_FIELDS_MAX
 from warren.admin.peers import PeerQuery, QueryPart
+from warren.admin.time_slices import TimeSlicer
 from warren.broker.model.events import Command
 from warren.broker.vhost import Vhost
 

@@ -6,12 +6,12 @@ list, as in RabbitMQ. A long list without pages is sent while it is built, no fa
 Not here: lists of objects and of several nodes (`listing.lists`).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import JSON, ApiResponse, json_response, to_json
-from warren.admin.listing.columns import ColumnSelection, selected_columns, sort_key
+from warren.admin.listing.columns import ColumnSelection, SortKey, selected_columns, sort_key
 from warren.admin.listing.lists import (
     ROWS_AT_ONCE,
     ClusterList,
@@ -27,6 +27,7 @@ from warren.admin.listing.lists import (
 )
 from warren.admin.listing.pagination import PageQuery, page_query
 from warren.admin.peers import HERE
+from warren.admin.time_slices import TimeSlicer
 
 LONG_ROWS = 500
 
@@ -44,7 +45,7 @@ async def list_response(call: ApiRequest, listed: ObjectList[T], paginated: bool
     if page is None:
         objects = await _ordered(listed.objects, listed, query)
         return await _whole_response(len(objects), _pieces(objects, listed, wanted))
-    passing = await _filtered(listed, page)
+    passing = await _filtered(listed.objects, listed.name_of, page)
     objects = page.cut(await _ordered(passing, listed, query))
     build = listed.plan(wanted)
     rows = [wanted.cut(build(item)) for item in objects]
@@ -57,11 +58,18 @@ def object_response(call: ApiRequest, row: Row, status: int = 200) -> ApiRespons
 
 
 async def rows_response(
-    call: ApiRequest, rows: list[Row], order: tuple[str, ...] = (), paginated: bool = False
+    call: ApiRequest, rows: Iterable[Row], order: tuple[str, ...] = (), paginated: bool = False
 ) -> ApiResponse:
-    """A short list of finished rows, sorted by these fields."""
-    rows = sorted(rows, key=lambda row: [sort_key(row[field]) for field in order])
-    return await list_response(call, ObjectList(rows, full_rows(_as_it_is), _row_name), paginated)
+    """Rows that are all built, sorted by these fields. An iterator of many rows builds them in slices."""
+    built: list[Row] = []
+    keys: list[list[SortKey]] = []
+    pace = TimeSlicer()
+    for row in rows:
+        built.append(row)
+        keys.append([sort_key(row[field]) for field in order])
+        await pace.rest()
+    ordered = [built[at] for at in sorted(range(len(built)), key=keys.__getitem__)]
+    return await list_response(call, ObjectList(ordered, full_rows(_as_it_is), _row_name), paginated)
 
 
 def _as_it_is(row: Row) -> Row:
@@ -80,9 +88,7 @@ async def _cluster_response(call: ApiRequest, listed: ObjectList[T], paginated: 
     path = query.get("sort") or ""
     spread = cluster_list(call, listed)
     items = await spread.items(path)
-    passing = items
-    if page is not None and page.passes is not None:
-        passing = [item for item in items if page.passes(spread.name_of(item))]
+    passing = items if page is None else await _filtered(items, spread.name_of, page)
     ordered = sorted_by(passing, await spread.values(passing, path)) if path else passing
     if query.get("sort_reverse") == "true":
         ordered = ordered[::-1]
@@ -92,13 +98,17 @@ async def _cluster_response(call: ApiRequest, listed: ObjectList[T], paginated: 
     return await _whole_response(len(ordered), _cluster_pieces(ordered, spread, wanted))
 
 
-async def _filtered(listed: ObjectList[T], page: PageQuery) -> list[T]:
-    passes, name_of = page.passes, listed.name_of
+async def _filtered(objects: list[T], name_of: Callable[[T], str], page: PageQuery) -> list[T]:
+    """The objects whose names pass the filter. An expression may take a millisecond for a name."""
+    passes = page.passes
     if passes is None:
-        return listed.objects
+        return objects
+    pace = TimeSlicer()
     passing: list[T] = []
-    async for chunk in chunks(listed.objects):
-        passing += [item for item in chunk if passes(name_of(item))]
+    for item in objects:
+        await pace.rest()
+        if passes(name_of(item)):
+            passing.append(item)
     return passing
 
 

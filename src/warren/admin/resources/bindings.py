@@ -171,7 +171,7 @@ async def bindings_of_vhost(call: ApiRequest) -> ApiResponse:
 
 
 async def all_between(call: ApiRequest) -> ApiResponse:
-    return await rows_response(call, [binding_row(facts) for facts in bindings_between(call)], ("routing_key",))
+    return await rows_response(call, map(binding_row, list(bindings_between(call))), ("routing_key",))
 
 
 async def one_binding(call: ApiRequest) -> ApiResponse:
@@ -186,21 +186,21 @@ async def bindings_of_queue(call: ApiRequest) -> ApiResponse:
     topology = call.vhost().topology
     queue = topology.queues.get(call.params["name"])
     found = [implicit_binding(topology.vhost, call.params["name"])] if queue is None else leading_to(topology, queue)
-    return await rows_response(call, [binding_row(facts) for facts in found], _ORDER)
+    return await rows_response(call, map(binding_row, list(found)), _ORDER)
 
 
 async def bindings_from(call: ApiRequest) -> ApiResponse:
     vhost = call.vhost()
     exchange = exchange_named(vhost, call.params["name"])
     found = [] if exchange is None else leading_from(vhost.topology, exchange)
-    return await rows_response(call, [binding_row(facts) for facts in found], _ORDER)
+    return await rows_response(call, map(binding_row, list(found)), _ORDER)
 
 
 async def bindings_to(call: ApiRequest) -> ApiResponse:
     vhost = call.vhost()
     exchange = exchange_named(vhost, call.params["name"])
     found = [] if exchange is None else leading_to(vhost.topology, exchange)
-    return await rows_response(call, [binding_row(facts) for facts in found], _ORDER)
+    return await rows_response(call, map(binding_row, list(found)), _ORDER)
 
 
 async def _list_bindings(call: ApiRequest, vhosts: list[Vhost]) -> ApiResponse:

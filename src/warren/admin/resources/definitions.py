@@ -8,13 +8,15 @@ Not here: reading a file (`admin.definition_import`).
 """
 
 import re
+from collections.abc import Iterator
 from email import message_from_bytes
 from email.message import Message
+from itertools import chain, islice
 from typing import Any
 
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, bad_request, no_content
+from warren.admin.http.responses import ApiResponse, bad_request, no_content, to_json
 from warren.admin.http.router import Resource, Routes, administrator
 from warren.admin.http.schemas import (
     ANY_VALUE,
@@ -34,47 +36,51 @@ from warren.admin.resources.bindings import binding_facts, binding_row
 from warren.admin.resources.permissions import permission_row, topic_permission_row
 from warren.admin.resources.policies import global_parameter_row, parameter_rows, policy_row
 from warren.admin.resources.users import user_row
+from warren.admin.time_slices import TimeSlicer
 from warren.broker.broker import Broker
 from warren.broker.sessions.handshake import COMPATIBLE_VERSION
 from warren.broker.vhost import Vhost
 
+Rows = Iterator[dict[str, Any]]
+"""Rows that are built when they are read, of objects listed before: an export is long, and definitions change."""
 
-def definitions_document(broker: Broker) -> dict[str, Any]:
+
+def definitions_document(broker: Broker) -> dict[str, str | Rows]:
     """The definitions of the cluster."""
     access, policies = broker.access, broker.policies
     vhosts = [broker.vhosts[name] for name in sorted(broker.vhosts)]
+    parameters = list(_parameters(broker))
+    global_parameters = [global_parameter_row(*item) for item in sorted(policies.global_parameters.items())]
     return {
         "rabbit_version": COMPATIBLE_VERSION,
         "rabbitmq_version": COMPATIBLE_VERSION,
         "product_name": "RabbitMQ",
         "product_version": COMPATIBLE_VERSION,
-        "users": [user_row(access.users[name]) for name in sorted(access.users)],
-        "vhosts": [_vhost(vhost) for vhost in vhosts],
-        "permissions": [permission_row(access.permissions[key]) for key in sorted(access.permissions)],
-        "topic_permissions": [
-            topic_permission_row(access.topic_permissions[key]) for key in sorted(access.topic_permissions)
-        ],
-        "parameters": list(parameter_rows(broker)),
-        "global_parameters": [
-            global_parameter_row(name, value) for name, value in sorted(policies.global_parameters.items())
-        ],
-        "policies": [policy_row(policies.policies[key]) for key in sorted(policies.policies)],
-        "queues": [row for vhost in vhosts for row in _queues(vhost)],
-        "exchanges": [row for vhost in vhosts for row in _exchanges(vhost)],
-        "bindings": [row for vhost in vhosts for row in _bindings(vhost)],
+        "users": map(user_row, [access.users[name] for name in sorted(access.users)]),
+        "vhosts": map(_vhost, vhosts),
+        "permissions": map(permission_row, [access.permissions[key] for key in sorted(access.permissions)]),
+        "topic_permissions": map(
+            topic_permission_row, [access.topic_permissions[key] for key in sorted(access.topic_permissions)]
+        ),
+        "parameters": iter(parameters),
+        "global_parameters": iter(global_parameters),
+        "policies": map(policy_row, [policies.policies[key] for key in sorted(policies.policies)]),
+        "queues": chain.from_iterable([_queues(vhost) for vhost in vhosts]),
+        "exchanges": chain.from_iterable([_exchanges(vhost) for vhost in vhosts]),
+        "bindings": chain.from_iterable([_bindings(vhost) for vhost in vhosts]),
     }
 
 
-def vhost_definitions_document(broker: Broker, vhost: Vhost) -> dict[str, Any]:
+def vhost_definitions_document(broker: Broker, vhost: Vhost) -> dict[str, str | Rows]:
     """The definitions of one virtual host."""
     policies = broker.policies.policies
     return {
         "rabbit_version": COMPATIBLE_VERSION,
-        "parameters": [row for row in parameter_rows(broker) if row["vhost"] == vhost.name],
-        "policies": [policy_row(policies[key]) for key in sorted(policies) if key[0] == vhost.name],
-        "queues": [_nameless(row) for row in _queues(vhost)],
-        "exchanges": [_nameless(row) for row in _exchanges(vhost)],
-        "bindings": [_nameless(row) for row in _bindings(vhost)],
+        "parameters": iter([row for row in _parameters(broker) if row["vhost"] == vhost.name]),
+        "policies": map(policy_row, [policies[key] for key in sorted(policies) if key[0] == vhost.name]),
+        "queues": map(_nameless, _queues(vhost)),
+        "exchanges": map(_nameless, _exchanges(vhost)),
+        "bindings": map(_nameless, _bindings(vhost)),
     }
 
 
@@ -88,8 +94,9 @@ def _vhost(vhost: Vhost) -> dict[str, Any]:
     return {"name": vhost.name} | {name: value for name, value in described.items() if value}
 
 
-def _queues(vhost: Vhost) -> list[dict[str, Any]]:
-    return [
+def _queues(vhost: Vhost) -> Rows:
+    queues = [queue for queue in vhost.topology.queues.values() if not queue.exclusive]
+    return (
         {
             "name": queue.name,
             "vhost": vhost.name,
@@ -97,13 +104,14 @@ def _queues(vhost: Vhost) -> list[dict[str, Any]]:
             "auto_delete": queue.auto_delete,
             "arguments": amqp_json(queue.arguments),
         }
-        for queue in vhost.topology.queues.values()
-        if not queue.exclusive
-    ]
+        for queue in queues
+    )
 
 
-def _exchanges(vhost: Vhost) -> list[dict[str, Any]]:
-    return [
+def _exchanges(vhost: Vhost) -> Rows:
+    exchanges = vhost.topology.exchanges.values()
+    declared = [exchange for exchange in exchanges if exchange.name and not exchange.name.startswith("amq.")]
+    return (
         {
             "name": exchange.name,
             "vhost": vhost.name,
@@ -113,23 +121,18 @@ def _exchanges(vhost: Vhost) -> list[dict[str, Any]]:
             "internal": exchange.internal,
             "arguments": amqp_json(exchange.arguments),
         }
-        for exchange in vhost.topology.exchanges.values()
-        if exchange.name and not exchange.name.startswith("amq.")
-    ]
+        for exchange in declared
+    )
 
 
-def _bindings(vhost: Vhost) -> list[dict[str, Any]]:
+def _bindings(vhost: Vhost) -> Rows:
     topology = vhost.topology
-    rows = []
-    for exchange in topology.exchanges.values():
-        for binding in exchange.outgoing:
-            facts = binding_facts(vhost.name, binding)
-            queue = topology.queues.get(facts.destination) if facts.destination_type == "queue" else None
-            if queue is None or not queue.exclusive:
-                row = binding_row(facts)
-                del row["properties_key"]
-                rows.append(row)
-    return rows
+    exclusive = {queue.name for queue in topology.queues.values() if queue.exclusive}
+    bindings = [binding for exchange in topology.exchanges.values() for binding in exchange.outgoing]
+    found = (binding_facts(vhost.name, binding) for binding in bindings)
+    return (
+        _binding(facts) for facts in found if facts.destination_type != "queue" or facts.destination not in exclusive
+    )
 
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.@ -]", re.ASCII)
@@ -170,7 +173,7 @@ def routes() -> Routes:
 
 
 async def all_definitions(call: ApiRequest) -> ApiResponse:
-    return _as_download(call, object_response(call, definitions_document(call.context.broker)))
+    return await _definitions_response(call, definitions_document(call.context.broker))
 
 
 async def vhost_definitions(call: ApiRequest) -> ApiResponse:
@@ -178,7 +181,7 @@ async def vhost_definitions(call: ApiRequest) -> ApiResponse:
     vhost = broker.vhosts.get(call.params["vhost"])
     if vhost is None:
         raise bad_request("vhost_not_found")
-    return _as_download(call, object_response(call, vhost_definitions_document(broker, vhost)))
+    return await _definitions_response(call, vhost_definitions_document(broker, vhost))
 
 
 def _as_download(call: ApiRequest, answer: ApiResponse) -> ApiResponse:
@@ -195,21 +198,25 @@ def file_in_form(content_type: str, body: bytes) -> tuple[bytes, str]:
     """The file in a form and its field `redirect`. A body that is no form is the file itself."""
     if not content_type.startswith("multipart/form-data"):
         return body, ""
-    form = message_from_bytes(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
-    parts = {_field(part): part for part in form.walk() if not part.is_multipart()}
-    back_to = _content(parts["redirect"]).decode("ascii", "replace").strip() if "redirect" in parts else ""
-    file = _content(parts["file"]) if "file" in parts else b""
+    parts = dict(_parts(content_type, body))
+    back_to = parts.get("redirect", b"").decode("ascii", "replace").strip()
     # only relative places within this site, and nothing that could end the header
-    return file, back_to if back_to.startswith(("../", "./", "#")) and back_to.isprintable() else ""
+    return parts.get("file", b""), back_to if back_to.startswith(("../", "./", "#")) and back_to.isprintable() else ""
 
 
-def _field(part: Message) -> str:
-    return str(part.get_param("name", "", "content-disposition"))
-
-
-def _content(part: Message) -> bytes:
-    payload = part.get_payload(decode=True)
-    return payload if isinstance(payload, bytes) else b""
+def _parts(content_type: str, body: bytes) -> Iterator[tuple[str, bytes]]:
+    """Name and content of the first parts of a form. Python's parser goes line by line, which takes seconds for a large
+    body; browsers need no more than this."""
+    described = Message()
+    described["content-type"] = content_type
+    boundary = described.get_boundary("").encode("latin-1", "replace")
+    if not boundary:
+        return
+    for part in (b"\r\n" + body).split(b"\r\n--" + boundary, _PARTS_MAX)[1:]:
+        end = part.find(b"\r\n\r\n", 0, _PART_HEAD_BYTES_MAX)
+        if end >= 0:
+            name = message_from_bytes(part[:end].strip()).get_param("name", "", "content-disposition")
+            yield str(name), part[end + 4 :]
 
 
 async def import_all(call: ApiRequest) -> ApiResponse:
@@ -224,7 +231,8 @@ async def _import(call: ApiRequest, vhost: str) -> ApiResponse:
     body, back_to = file_in_form(call.header("content-type"), await call.body())
     context = call.context
     try:
-        await DefinitionImporter(context.broker, context.command_queue).take([DefinitionsFile("", body)], vhost)
+        importer = DefinitionImporter(context.broker, context.command_queue, call.api_user.name)
+        await importer.take([DefinitionsFile("", body)], vhost)
     except InvalidDefinitionsFile as error:
         raise bad_request(f"failed_to_parse_json: {error}") from error
     return ApiResponse(303, headers={"location": back_to}) if back_to else no_content()

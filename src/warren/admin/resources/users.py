@@ -69,15 +69,15 @@ def routes() -> Routes:
 
 
 async def all_users(call: ApiRequest) -> ApiResponse:
-    users = call.context.broker.access.users.values()
-    return await rows_response(call, [user_row(user) for user in users], ("name",))
+    users = list(call.context.broker.access.users.values())
+    return await rows_response(call, map(user_row, users), ("name",))
 
 
 async def users_without_permissions(call: ApiRequest) -> ApiResponse:
     access = call.context.broker.access
     with_permissions = {user for user, _ in access.permissions}
-    rows = [user_row(user) for name, user in access.users.items() if name not in with_permissions]
-    return await rows_response(call, rows, ("name",))
+    users = [user for name, user in access.users.items() if name not in with_permissions]
+    return await rows_response(call, map(user_row, users), ("name",))
 
 
 async def one_user(call: ApiRequest) -> ApiResponse:

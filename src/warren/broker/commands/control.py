@@ -50,6 +50,18 @@ class ProposedNames:
         self.queues: dict[tuple[str, str], None] = {}
 
 
+@final
+class CommandCheck(Command):
+    """Commands that are only checked, against the state and the objects that commands checked before will make.
+
+    A batch that takes longer than a turn may is checked as several of these before its first part is carried out.
+    """
+
+    def __init__(self, commands: list[Command], proposed: ProposedNames) -> None:
+        self.commands: list[Command] = commands
+        self.proposed: ProposedNames = proposed
+
+
 class CommandHandler:
     """Handles some kinds of commands."""
 
@@ -157,11 +169,14 @@ class Control:
 
     def _check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, CommandBatch):
-            self._check_all(command.commands, planned)
+            self._check_all(command.commands, proposed)
             return
-        self._handler(command).check(command, planned)
+        if isinstance(command, CommandCheck):
+            self._check_all(command.commands, command.proposed)
+            return
+        self._handler(command).check(command, proposed)
 
-    def _check_all(self, commands: list[Command], planned: PlannedNames) -> None:
+    def _check_all(self, commands: list[Command], proposed: ProposedNames) -> None:
         for at, command in enumerate(commands):
             try:
                 self._check(command, proposed)
@@ -170,13 +185,17 @@ class Control:
 
     def _add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, CommandBatch):
-            return [self._plan(one, plan) for one in command.commands]
-        return self._handler(command).plan(command, plan)
+            return [self._add_changes(one, transaction) for one in command.commands]
+        if isinstance(command, CommandCheck):
+            return None
+        return self._handler(command).add_changes(command, transaction)
 
     def _follow_up(self, command: Command) -> None:
         if isinstance(command, CommandBatch):
             for one in command.commands:
                 self._follow_up(one)
+            return
+        if isinstance(command, CommandCheck):
             return
         self._handler(command).follow_up(command)
 

@@ -129,7 +129,7 @@ def _value_of(change: ProposedChange) -> bytes | None:
     return None if change.definition is None else change.definition.value()
 
 
-def _parts_of(plan: MetadataTransaction, bases: dict[str, int]) -> list[ProposalPart]:
+def _parts_of(transaction: MetadataTransaction, bases: dict[str, int]) -> list[ProposalPart]:
     # a missing key cannot be touched; that it stays missing is still a condition
     touched = [key for key in transaction.touched if bases[key]]
     changes = list(transaction.changes.values())
