@@ -27,6 +27,7 @@ from warren.admin.command_queue import CommandQueue
 from warren.admin.http import documents
 from warren.admin.http.documents import Document, document_fault
 from warren.admin.http.responses import HttpFault, bad_request
+from warren.admin.rabbitmq_json import ARGUMENTS_TABLE
 from warren.admin.resources.policies import parameter_command, policy_command
 from warren.admin.resources.users import user_command
 from warren.admin.resources.vhosts import vhost_command
@@ -233,7 +234,7 @@ async def _exchange(settings: BrokerSettings, document: Document) -> list[Comman
             documents.flag(document, "durable", True),
             documents.flag(document, "auto_delete"),
             documents.flag(document, "internal"),
-            documents.arguments(document),
+            _arguments(document),
         )
     ]
 
@@ -246,7 +247,7 @@ async def _queue(settings: BrokerSettings, document: Document) -> list[Command]:
             _name(document),
             documents.flag(document, "durable", True),
             documents.flag(document, "auto_delete"),
-            documents.arguments(document),
+            _arguments(document),
         )
     ]
 
@@ -263,9 +264,22 @@ async def _binding(settings: BrokerSettings, document: Document) -> list[Command
             documents.text(document, "destination"),
             kind == "queue",
             documents.text(document, "routing_key"),
-            documents.arguments(document),
+            _arguments(document),
         )
     ]
+
+
+def _arguments(document: Document) -> Table:
+    """The arguments as the export wrote them: in JSON, or whole in AMQP's encoding."""
+    if ARGUMENTS_TABLE not in document:
+        return documents.arguments(document)
+    try:
+        data = b64decode(documents.text(document, ARGUMENTS_TABLE), validate=True)
+        if int.from_bytes(data[:4], "big") != len(data) - 4:
+            raise ValueError("its length is wrong")
+        return decode_table(data, 4, len(data))
+    except (ValueError, ConnectionFault) as fault:
+        raise bad_request(f"{ARGUMENTS_TABLE} must be an AMQP field table in base64") from fault
 
 
 def _name(document: Document) -> str:

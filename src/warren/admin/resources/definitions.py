@@ -31,8 +31,8 @@ from warren.admin.http.schemas import (
     one_of,
 )
 from warren.admin.listing.responses import object_response
-from warren.admin.rabbitmq_json import amqp_json
-from warren.admin.resources.bindings import binding_facts, binding_row
+from warren.admin.rabbitmq_json import exact_arguments
+from warren.admin.resources.bindings import BindingFacts, binding_facts, binding_row
 from warren.admin.resources.permissions import permission_row, topic_permission_row
 from warren.admin.resources.policies import global_parameter_row, parameter_rows, policy_row
 from warren.admin.resources.users import user_row
@@ -102,7 +102,7 @@ def _queues(vhost: Vhost) -> Rows:
             "vhost": vhost.name,
             "durable": queue.durable,
             "auto_delete": queue.auto_delete,
-            "arguments": amqp_json(queue.arguments),
+            **exact_arguments(queue.arguments),
         }
         for queue in queues
     )
@@ -119,7 +119,7 @@ def _exchanges(vhost: Vhost) -> Rows:
             "durable": exchange.durable,
             "auto_delete": exchange.auto_delete,
             "internal": exchange.internal,
-            "arguments": amqp_json(exchange.arguments),
+            **exact_arguments(exchange.arguments),
         }
         for exchange in declared
     )
@@ -135,6 +135,35 @@ def _bindings(vhost: Vhost) -> Rows:
     )
 
 
+def _binding(facts: BindingFacts) -> dict[str, Any]:
+    row = {**binding_row(facts), **exact_arguments(facts.arguments)}
+    del row["properties_key"]
+    return row
+
+
+async def _definitions_response(call: ApiRequest, document: dict[str, str | Rows]) -> ApiResponse:
+    """The document as JSON, built in slices."""
+    if "columns" in call.query:
+        whole = {name: value if isinstance(value, str) else list(value) for name, value in document.items()}
+        return _as_download(call, object_response(call, whole))
+    members = [to_json(name) + b":" + await _member(value) for name, value in document.items()]
+    return _as_download(call, ApiResponse(200, b"{" + b",".join(members) + b"}"))
+
+
+async def _member(value: str | Rows) -> bytes:
+    if isinstance(value, str):
+        return to_json(value)
+    pace = TimeSlicer()
+    pieces = []
+    while rows := list(islice(value, _ROWS_AT_ONCE)):
+        pieces.append(to_json(rows)[1:-1])
+        await pace.rest()
+    return b"[" + b",".join(pieces) + b"]"
+
+
+_ROWS_AT_ONCE = 50
+_PARTS_MAX = 8
+_PART_HEAD_BYTES_MAX = 4096
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.@ -]", re.ASCII)
 
 
@@ -146,8 +175,8 @@ _DEFINITIONS = an_object(
     parameters=an_array({"vhost": TEXT, "component": TEXT, "name": TEXT, "value": ANY_VALUE}),
     global_parameters=an_array({"name": TEXT, "value": ANY_VALUE}),
     policies=an_array({"vhost": TEXT, "name": TEXT, "pattern": PATTERN, "definition": TABLE}, priority=WHOLE),
-    exchanges=an_array({"vhost": TEXT, "name": TEXT, "type": TEXT}, arguments=TABLE),
-    queues=an_array({"vhost": TEXT, "name": TEXT}, durable=FLAG, arguments=TABLE),
+    exchanges=an_array({"vhost": TEXT, "name": TEXT, "type": TEXT}, arguments=TABLE, arguments_table=TEXT),
+    queues=an_array({"vhost": TEXT, "name": TEXT}, durable=FLAG, arguments=TABLE, arguments_table=TEXT),
     bindings=an_array(
         {
             "vhost": TEXT,
@@ -157,6 +186,7 @@ _DEFINITIONS = an_object(
             "routing_key": TEXT,
         },
         arguments=TABLE,
+        arguments_table=TEXT,
     ),
 )
 
