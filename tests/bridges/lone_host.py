@@ -62,6 +62,12 @@ class LoneHost:
     def responsible_for(self, key: str) -> bool:
         return self.responsible
 
+    def has_user(self, name: str) -> bool:
+        return False
+
+    def is_administrator(self, user: str) -> bool:
+        return False
+
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
         raise AssertionError("there is no broker around this host")
 

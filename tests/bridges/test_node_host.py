@@ -39,7 +39,9 @@ async def test_the_node_itself_may_do_everything_and_publish_as_any_user() -> No
 @in_event_loop
 async def test_a_user_that_a_uri_names_has_that_users_permissions() -> None:
     node = InnerNode()
-    async with await node.host.connect_here("/", "", "guest") as connection:
+    await node.order(PutUser("hare", b"", "", []))
+    await node.order(SetPermission("hare", "/", ".*", ".*", "^q$"))
+    async with await node.host.connect_here("/", "", "hare") as connection:
         channel = await connection.channel(confirms=True)
         await channel.declare_queue("q")
         with pytest.raises(ChannelClosed, match="user_id property set to 'another-user'"):
@@ -50,6 +52,16 @@ async def test_a_user_that_a_uri_names_has_that_users_permissions() -> None:
         await node.host.connect_here("/", "", "unknown-user")
     with pytest.raises(ConnectionClosed, match="vhost missing not found"):
         await node.host.connect_here("missing", "", "")
+
+
+@in_event_loop
+async def test_a_bridge_of_an_administrator_keeps_the_user_ids_of_messages() -> None:
+    node = InnerNode()
+    async with await node.host.connect_here("/", "", "guest") as connection:
+        channel = await connection.channel(confirms=True)
+        await channel.declare_queue("q")
+        await channel.publish(Message(b"", Properties(user_id="another-user")), routing_key="q")
+        assert node.core.vhosts["/"].topology.queues["q"].ready_count() == 1
 
 
 @in_event_loop

@@ -98,7 +98,7 @@ def test_a_node_that_stops_carries_nothing_twice(patient: NodeProcess, far: Node
     assert run(all_there()) == count
 
 
-def test_operators_see_the_connection_of_a_shovel_to_its_own_broker_as_rabbitmq_shows_it(
+def test_operators_see_the_connection_of_a_shovel_to_its_own_broker_under_its_definer(
     own: NodeProcess, far: NodeProcess
 ) -> None:
     run(begin(own, far, url_of(far), 20))

@@ -212,7 +212,7 @@ async def _topic_permission(settings: BrokerSettings, document: Document) -> lis
 async def _parameter(settings: BrokerSettings, document: Document) -> list[Command]:
     documents.require(document, "vhost", "component", "name", "value")
     vhost, component, name = (documents.text(document, field) for field in ("vhost", "component", "name"))
-    return [parameter_command(vhost, component, name, document["value"])]
+    return [parameter_command(vhost, component, name, document["value"], documents.text(document, "definer"))]
 
 
 async def _global_parameter(settings: BrokerSettings, document: Document) -> list[Command]:
@@ -334,7 +334,9 @@ class _Step:
 class DefinitionImporter:
     """Imports definitions into one node."""
 
-    def __init__(self, broker: Broker, command_queue: CommandQueue) -> None:
+    def __init__(self, broker: Broker, command_queue: CommandQueue, user: str = "") -> None:
+        """`user` imports, and is the definer of parameters that name none; empty: the operator of the node."""
+        self._user = user
         self._broker = broker
         self._command_queue = command_queue
 
@@ -388,6 +390,8 @@ class DefinitionImporter:
             raise _refused(file, definition, trouble)
         try:
             document = {**value, "vhost": vhost} if vhost else value
+            if definition.section == "parameters" and not document.get("definer"):
+                document = {**document, "definer": self._user}
             return await COMMANDS[definition.section](self._broker.settings, document)
         except HttpFault as fault:
             raise _refused(file, definition, _refusal_text(fault.reason)) from fault

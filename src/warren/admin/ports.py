@@ -5,7 +5,7 @@ Changes through `NodeControl` last until the node stops; the configuration file 
 Not here: implementations (`node.admin_ports`, `admin.history`, `node.peers`, `bridges`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -213,8 +213,11 @@ BridgeRow = dict[str, object]
 class BridgesPort(Protocol):
     """The bridges of this node."""
 
-    def vhosts_entered(self, parameter: Parameter) -> list[str]:
-        """The virtual hosts of this broker that a bridge with this definition enters without a login."""
+    def definer_refusal(self, parameter: Parameter, vhosts: Collection[str], is_administrator: bool) -> str:
+        """Why its definer may not set this parameter; empty if there is no reason.
+
+        `vhosts` are the virtual hosts that the user may enter.
+        """
 
     def shovel_rows(self) -> list[BridgeRow]:
         """One row for each shovel that runs on this node."""

@@ -4,6 +4,7 @@ Not here: permissions and the other nodes (`warren.admin`), starting and stoppin
 fields of each component (`bridges.shovel_definition`, `bridges.federation.upstreams`).
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from warren.bridges import shovels as shovel_standing
@@ -16,7 +17,7 @@ from warren.bridges.federation.upstreams import (
     UpstreamComponent,
     UpstreamSetComponent,
 )
-from warren.bridges.field_checks import vhosts_here
+from warren.bridges.field_checks import author_refusal, uri_list, vhost_refusal
 from warren.bridges.host import BridgeHost
 from warren.bridges.shovel_definition import DEFAULT_VHOST, ShovelComponent
 from warren.bridges.shovels import COMPONENT as SHOVEL
@@ -37,19 +38,17 @@ def bridge_components() -> dict[str, ParameterComponent]:
     }
 
 
-def vhosts_entered(parameter: Parameter) -> list[str]:
-    """The virtual hosts of this broker that a bridge of this definition would enter with full rights.
-
-    The user who defines the bridge must be allowed to enter them.
-    """
+def definer_refusal(parameter: Parameter, vhosts: Collection[str], is_administrator: bool) -> str:
+    """Why its definer may not set this parameter; empty if there is no reason. `vhosts`: where the user may enter."""
     value = parameter.value
     if not isinstance(value, dict):
-        return []
+        return ""
+    fields, default = (["uri"], parameter.vhost) if parameter.component == UPSTREAM else ([], "")
     if parameter.component == SHOVEL:
-        return vhosts_here([value.get("src-uri"), value.get("dest-uri")], DEFAULT_VHOST)
-    if parameter.component == UPSTREAM:
-        return vhosts_here([value.get("uri")], parameter.vhost)
-    return []
+        fields, default = ["src-uri", "dest-uri"], DEFAULT_VHOST
+    uris = [uri for field in fields for uri in uri_list(value.get(field))]
+    refusal = vhost_refusal if is_administrator else author_refusal
+    return refusal(uris, default, parameter.definer or "", vhosts)
 
 
 Row = dict[str, object]
@@ -62,8 +61,8 @@ class BridgesAdmin:
         self._host = host
         self._supervisor = supervisor
 
-    def vhosts_entered(self, parameter: Parameter) -> list[str]:
-        return vhosts_entered(parameter)
+    def definer_refusal(self, parameter: Parameter, vhosts: Collection[str], is_administrator: bool) -> str:
+        return definer_refusal(parameter, vhosts, is_administrator)
 
     def shovel_rows(self) -> list[Row]:
         # a worker with an older definition is about to stop

@@ -5,7 +5,12 @@ A definition may list several URIs for one end. A random one is tried first and 
 over the nodes of a cluster and a node that is down costs no wait.
 
 `amqp://` without a host means this broker: `amqp://` or `amqp:///vhost`, with the virtual host of the definition if the
-URI has none, and `amqp://user@/vhost` to connect as that user.
+URI has none, and `amqp://user@/vhost` to connect as that user. Such a connection needs no password, so it has no more
+permissions than the user who defined the bridge: it is a connection of that user, and only an administrator may name
+another one. RabbitMQ gives it all permissions.
+
+A URI may name files of the node's machine (`cacertfile`, `certfile`, `keyfile`). Only an administrator may use them:
+the errors about a file tell whether it exists, and a certificate is an identity.
 
 Two URIs lead to the same virtual host if they name the same host and port. Two open connections are compared by an
 exclusive queue: it is locked for the other connection if and only if both lead to the same virtual host.
@@ -38,16 +43,22 @@ class ReachedBroker:
     """The URI as configured, with the password, for a further connection."""
 
 
-async def connect_first(host: BridgeHost, uris: Sequence[str], vhost: str, name: str) -> ReachedBroker:
+class BridgeNotPermitted(ClientError):
+    """The user who defined the bridge may not do what it was defined to do."""
+
+
+async def connect_first(
+    host: BridgeHost, uris: Sequence[str], vhost: str, name: str, definer: str | None
+) -> ReachedBroker:
     """Connect to one of several URIs. `vhost` is for URIs that have none; `name` is shown to operators of the other
-    broker.
+    broker; `definer` is that of the parameter with the URIs.
 
     If no URI answers, the `ClientError` says what happened with each of them.
     """
     troubles: list[tuple[str, ClientError]] = []
     for uri in random.sample(list(uris), len(uris)):
         try:
-            return ReachedBroker(await connect_uri(host, uri, vhost, name), redacted_uri(uri), uri)
+            return ReachedBroker(await connect_uri(host, uri, vhost, name, definer), redacted_uri(uri), uri)
         except ClientError as error:
             troubles.append((redacted_uri(uri), error))
     if len(troubles) == 1:
@@ -55,12 +66,47 @@ async def connect_first(host: BridgeHost, uris: Sequence[str], vhost: str, name:
     raise CannotConnect([(uri, str(error)) for uri, error in troubles])
 
 
-async def connect_uri(host: BridgeHost, uri: str, vhost: str, name: str) -> Connection:
+async def connect_uri(host: BridgeHost, uri: str, vhost: str, name: str, definer: str | None) -> Connection:
     """Connect to one URI."""
     here = parse_local_uri(uri)
     if here is not None:
-        return await host.connect_here(here.vhost or vhost, name, here.user)
+        return await connect_here(host, here.vhost or vhost, name, definer, here.user)
+    if names_files(uri) and not _is_administrator(host, definer):
+        raise BridgeNotPermitted(f"{_defined_by(definer)}, and {FILES_REFUSED}")
     return await Dialer(normalized_uri(uri, vhost), name=name).connect()
+
+
+async def connect_here(
+    host: BridgeHost, vhost: str, name: str, definer: str | None, named_user: str = ""
+) -> Connection:
+    """Connect to this broker with the permissions of the definer, or of the user in the URI."""
+    if definer is None:
+        raise BridgeNotPermitted("its definer, whose permissions it would have here, is not known: set it again")
+    if definer and not host.has_user(definer):
+        raise BridgeNotPermitted(f"{_defined_by(definer)}, who does not exist: another user has to set it again")
+    if named_user and named_user != definer and not _is_administrator(host, definer):
+        raise BridgeNotPermitted(f"{_defined_by(definer)}, who may not connect as {named_user!r}")
+    return await host.connect_here(vhost, name, named_user or definer)
+
+
+FILES_REFUSED: Final = "only an administrator may name files of this machine in a URI"
+
+
+def names_files(uri: str) -> bool:
+    """Whether a valid URI names files of this machine."""
+    if parse_local_uri(uri) is not None:
+        return False
+    target = parse_uri(normalized_uri(uri, "/"))
+    return bool(target.cacertfile or target.certfile or target.keyfile)
+
+
+def _is_administrator(host: BridgeHost, definer: str | None) -> bool:
+    """The node itself counts as one."""
+    return definer == "" or (definer is not None and host.is_administrator(definer))
+
+
+def _defined_by(definer: str | None) -> str:
+    return "its definer is not known" if definer is None else f"it was defined by the user {definer!r}"
 
 
 @dataclass(frozen=True)

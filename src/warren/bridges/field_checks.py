@@ -9,11 +9,12 @@ may hold a URI. So texts of unknown fields, and anything that looks like a login
 Not here: the fields themselves (`bridges.shovel_definition`, `bridges.federation.upstreams`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from warren.bridges.connections import normalized_uri, parse_local_uri
+from warren.bridges.connections import FILES_REFUSED, names_files, normalized_uri, parse_local_uri
 from warren.broker.model.erlang_terms import json_term
 from warren.client.errors import UriError
 from warren.client.uri import parse_uri
@@ -170,10 +171,25 @@ def uri_list(value: object) -> list[str]:
     return [str(uri) for uri in value] if isinstance(value, list) else [str(value)]
 
 
-def vhosts_here(values: Iterable[object], default: str) -> list[str]:
-    """The virtual hosts of this broker that the URIs of a definition enter, each once; text that is no URI enters none.
+def author_refusal(uris: Iterable[str], default_vhost: str, author: str, vhosts: Collection[str]) -> str:
+    """Why a user who is no administrator may not define a bridge with these URIs; empty if there is no reason.
 
-    A connection to this broker itself has full rights, so the user who defines one needs access to its virtual host.
+    The same is checked when the bridge connects. `vhosts` are the virtual hosts that the user may enter.
     """
-    ways = [parse_local_uri(uri) for value in values for uri in uri_list(value)]
-    return list(dict.fromkeys(way.vhost or default for way in ways if way is not None))
+    for uri in uris:
+        here = parse_local_uri(uri)
+        if here is not None and here.user not in ("", author):
+            return f'user "{author}" may not connect as user "{here.user}"'
+        # other checks report an invalid URI
+        with suppress(UriError):
+            if names_files(uri):
+                return FILES_REFUSED
+    return vhost_refusal(uris, default_vhost, author, vhosts)
+
+
+def vhost_refusal(uris: Iterable[str], default_vhost: str, author: str, vhosts: Collection[str]) -> str:
+    """The same for any user: a bridge that connects to this broker enters with its author's permissions."""
+    for here in [parse_local_uri(uri) for uri in uris]:
+        if here is not None and (here.vhost or default_vhost) not in vhosts:
+            return f'user "{author}" may not connect to vhost "{here.vhost or default_vhost}"'
+    return ""

@@ -85,6 +85,10 @@ class BridgeHost(Protocol):
     def responsible_for(self, key: str) -> bool:
         """Whether this node is the one among the running nodes that runs the bridge with that key."""
 
+    def has_user(self, name: str) -> bool: ...
+
+    def is_administrator(self, user: str) -> bool: ...
+
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
         """A connection to this broker itself, as that user.
 

@@ -86,6 +86,7 @@ class ShovelDefinition:
     destination: ShovelDestination
     ack_mode: AckMode = ON_CONFIRM
     reconnect_delay_s: float = RECONNECT_DELAY_S
+    definer: str | None = ""
 
 
 def parse_shovel(parameter: Parameter) -> ShovelDefinition:
@@ -98,6 +99,7 @@ def parse_shovel(parameter: Parameter) -> ShovelDefinition:
         destination=_destination(value),
         ack_mode=value.choice("ack-mode", ON_CONFIRM),
         reconnect_delay_s=float(cast("float", value.of("reconnect-delay", otherwise=RECONNECT_DELAY_S))),
+        definer=parameter.definer,
     )
 
 

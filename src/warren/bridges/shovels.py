@@ -193,10 +193,12 @@ class Shovel(Bridge):
         definition, host = self.definition, run.host
         shown = f"Shovel {definition.name}"
         with _at_endpoint("source"):
-            source = await connect_first(host, definition.source.uris, DEFAULT_VHOST, shown)
+            source = await connect_first(host, definition.source.uris, DEFAULT_VHOST, shown, definition.definer)
         async with source.connection as taking:
             with _at_endpoint("destination"):
-                destination = await connect_first(host, definition.destination.uris, DEFAULT_VHOST, shown)
+                destination = await connect_first(
+                    host, definition.destination.uris, DEFAULT_VHOST, shown, definition.definer
+                )
             async with destination.connection as giving:
                 await refuse_loop(definition, taking, giving)
                 with _at_endpoint("destination"):

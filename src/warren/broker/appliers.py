@@ -252,7 +252,9 @@ class PolicyApplier(MetadataApplier):
             self._set_policy(definition)
         elif isinstance(definition, ParameterDefinition):
             self._policies.set_parameter(
-                Parameter(definition.vhost, definition.component, definition.name, definition.content)
+                Parameter(
+                    definition.vhost, definition.component, definition.name, definition.content, definition.definer
+                )
             )
         elif isinstance(definition, GlobalParameterDefinition):
             self._policies.set_global_parameter(definition.name, definition.content)

@@ -37,6 +37,7 @@ from warren.admin.command_queue import CommandQueue
 from warren.bridges.admin import BridgesAdmin, bridge_components, bridge_kinds
 from warren.bridges.host import FederatedObject, LocalBinding
 from warren.bridges.supervisor import BridgeSupervisor
+from warren.broker.access.users import ADMINISTRATOR
 from warren.broker.broker import Broker
 from warren.broker.commands.requests import ClearParameter
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
@@ -326,6 +327,15 @@ class NodeBridgeHost:
         if membership.paused or self.node_name not in able:
             return False
         return max(able, key=lambda name: (rendezvous_weight(key, name), name)) == self.node_name
+
+    # -- users
+
+    def has_user(self, name: str) -> bool:
+        return name in self._core.access.users
+
+    def is_administrator(self, user: str) -> bool:
+        found = self._core.access.users.get(user)
+        return found is not None and ADMINISTRATOR in found.tags
 
     async def connect_here(self, vhost: str, name: str, user: str) -> Connection:
         return await connect_in_process(self._turns, self._next_id(), self.node_name, vhost, name, user)

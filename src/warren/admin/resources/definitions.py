@@ -172,7 +172,7 @@ _DEFINITIONS = an_object(
     vhosts=an_array({"name": TEXT}, description=TEXT, tags=NAMES),
     permissions=an_array({"user": TEXT, "vhost": TEXT, "configure": PATTERN, "write": PATTERN, "read": PATTERN}),
     topic_permissions=an_array({"user": TEXT, "vhost": TEXT, "exchange": TEXT, "write": PATTERN, "read": PATTERN}),
-    parameters=an_array({"vhost": TEXT, "component": TEXT, "name": TEXT, "value": ANY_VALUE}),
+    parameters=an_array({"vhost": TEXT, "component": TEXT, "name": TEXT, "value": ANY_VALUE}, definer=TEXT),
     global_parameters=an_array({"name": TEXT, "value": ANY_VALUE}),
     policies=an_array({"vhost": TEXT, "name": TEXT, "pattern": PATTERN, "definition": TABLE}, priority=WHOLE),
     exchanges=an_array({"vhost": TEXT, "name": TEXT, "type": TEXT}, arguments=TABLE, arguments_table=TEXT),

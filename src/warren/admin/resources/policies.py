@@ -229,18 +229,19 @@ async def put_parameter(call: ApiRequest) -> ApiResponse:
     if component == "policy":
         raise bad_request("policies may not be set using this method")
     is_new = not _has_parameter(call, vhost, component, name)
-    _check_bridge(call, Parameter(vhost, component, name, document["value"]))
+    definer = call.api_user.name
+    _check_bridge(call, Parameter(vhost, component, name, document["value"], definer))
     with _escaped_reasons():
-        await call.carry_out(parameter_command(vhost, component, name, document["value"]))
+        await call.carry_out(parameter_command(vhost, component, name, document["value"], definer))
     return created() if is_new else no_content()
 
 
 def _check_bridge(call: ApiRequest, parameter: Parameter) -> None:
-    """A bridge may enter this broker without a login, so its author must be allowed to enter there."""
-    for vhost in call.context.bridges.vhosts_entered(parameter):
-        if vhost not in call.api_user.vhosts:
-            reason = f'user "{call.api_user.name}" may not connect to vhost "{vhost}"'
-            raise bad_request(f"Validation failed\n\n{reason}\n")
+    """A bridge may enter this broker without a login, so its definer must be allowed to enter there."""
+    api_user = call.api_user
+    reason = call.context.bridges.definer_refusal(parameter, api_user.vhosts, api_user.is_administrator)
+    if reason:
+        raise bad_request(f"Validation failed\n\n{reason}\n")
 
 
 def _has_parameter(call: ApiRequest, vhost: str, component: str, name: str) -> bool:
@@ -252,8 +253,8 @@ def _has_parameter(call: ApiRequest, vhost: str, component: str, name: str) -> b
     return (vhost, component, name) in broker.policies.parameters
 
 
-def parameter_command(vhost: str, component: str, name: str, value: object) -> Command:
-    """The command that sets a parameter."""
+def parameter_command(vhost: str, component: str, name: str, value: object, definer: str) -> Command:
+    """The command that sets a parameter; an empty `definer` is the operator of the node."""
     if component == OPERATOR_POLICY:
         if not isinstance(value, dict):
             raise bad_request("Validation failed\n\na policy is an object\n")
@@ -262,7 +263,7 @@ def parameter_command(vhost: str, component: str, name: str, value: object) -> C
                 raise bad_request(f'Validation failed\n\nKey "{key}" not found in {name}\n')
         return policy_command(vhost, name, value, True)
     if component != VHOST_LIMITS:
-        return SetParameter(vhost, component, name, value)
+        return SetParameter(vhost, component, name, value, definer)
     # RabbitMQ writes an empty object as an array
     limits = {} if value == [] else value
     if not isinstance(limits, dict):

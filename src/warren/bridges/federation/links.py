@@ -20,6 +20,7 @@ from warren.bridges.connections import (
     Place,
     ReachedBroker,
     connect_first,
+    connect_here,
     is_same_vhost,
     parse_local_uri,
     redacted_uri,
@@ -140,10 +141,16 @@ class FederationLink(Bridge):
     async def live(self, run: BridgeRun) -> None:
         pair = self.pair
         pair.check_uris(self.upstream.uris)
-        reached = await connect_first(run.host, self.upstream.uris, pair.vhost, self.connection_name)
+        reached = await connect_first(
+            run.host, self.upstream.uris, pair.vhost, self.connection_name, self.upstream.definer
+        )
         async with reached.connection as source:
             await pair.check_upstream(run.host, reached, self.connection_name)
             await self.carry(run, source, reached)
+
+    async def connect_downstream(self, host: BridgeHost) -> Connection:
+        """A connection to this broker as the user who defined the upstream."""
+        return await connect_here(host, self.pair.vhost, self.connection_name, self.upstream.definer)
 
     @abstractmethod
     async def carry(self, run: BridgeRun, source: Connection, reached: ReachedBroker) -> None:
@@ -172,7 +179,7 @@ class ExchangeLink(FederationLink):
         plan = self._plan(reached.uri)
         end = UpstreamTopology(plan, source, reached.whole_uri)
         await end.prepare(run.host)
-        async with await run.host.connect_here(self.vhost, self.connection_name, "") as here:
+        async with await self.connect_downstream(run.host) as here:
             bindings = _BindingSync(run.host, plan, end, cluster_of(source))
             await bindings.begin(source)
             run.is_up(uri=reached.uri, local_connection=self.connection_name)
@@ -201,7 +208,9 @@ class ExchangeLink(FederationLink):
             successor = self.successor_among(wanted)
             if self.upstream.keeps_resources and successor is None:
                 return
-            reached = await connect_first(host, self.upstream.uris, self.vhost, self.connection_name)
+            reached = await connect_first(
+                host, self.upstream.uris, self.vhost, self.connection_name, self.upstream.definer
+            )
             async with reached.connection as source:
                 plan = self._plan(reached.uri)
                 if successor is None:
@@ -332,7 +341,7 @@ class QueueLink(FederationLink):
             await channel.declare_queue(
                 self.upstream.queue, durable=self.durable, auto_delete=self.auto_delete, arguments=self.arguments
             )
-        async with await run.host.connect_here(self.vhost, self.connection_name, "") as here:
+        async with await self.connect_downstream(run.host) as here:
             run.is_up(uri=reached.uri, local_connection=self.connection_name)
             await self._transfer(run, source, here, reached.uri)
 

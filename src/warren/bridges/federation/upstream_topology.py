@@ -238,7 +238,7 @@ class UpstreamTopology:
             "x-downstream-vhost": plan.vhost,
             **PURPOSE,
         }
-        asking = await connect_uri(host, self._uri, plan.vhost, plan.connection_name)
+        asking = await connect_uri(host, self._uri, plan.vhost, plan.connection_name, plan.upstream.definer)
         try:
             async with await asking.channel() as channel:
                 await channel.declare_exchange(

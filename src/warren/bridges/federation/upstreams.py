@@ -60,6 +60,7 @@ class FederationUpstream:
     ack_mode: AckMode = ON_CONFIRM
     bind_nowait: bool = False
     keeps_resources: bool = False
+    definer: str | None = ""
 
     @property
     def shown_uri(self) -> str:
@@ -71,16 +72,16 @@ class FederationUpstreams:
     """All upstreams and upstream sets, by virtual host and name."""
 
     def __init__(self, upstreams: Iterable[Parameter], sets: Iterable[Parameter]) -> None:
-        self._upstreams = {(each.vhost, each.name): each.value for each in upstreams}
+        self._upstreams = {(each.vhost, each.name): each for each in upstreams}
         self._sets = {(each.vhost, each.name): each.value for each in sets}
 
     def of(self, federated: FederatedObject) -> list[FederationUpstream]:
         """The existing upstreams that the object's policy names."""
         found = []
         for element in self._elements(federated):
-            definition = self._upstreams.get((federated.vhost, _text(element, "upstream")))
-            if isinstance(definition, dict):
-                upstream = _upstream(element, definition, federated)
+            parameter = self._upstreams.get((federated.vhost, _text(element, "upstream")))
+            if parameter is not None and isinstance(parameter.value, dict):
+                upstream = _upstream(element, parameter.value, federated, parameter.definer)
                 if upstream.uris:
                     found.append(upstream)
         return found
@@ -114,7 +115,9 @@ class FederationUpstreams:
         return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
 
 
-def _upstream(element: Fields, definition: Fields, federated: FederatedObject) -> FederationUpstream:
+def _upstream(
+    element: Fields, definition: Fields, federated: FederatedObject, definer: str | None
+) -> FederationUpstream:
     said: Fields = {**definition, **element}
     name = _text(element, "upstream")
     uris = said.get("uri")
@@ -134,6 +137,7 @@ def _upstream(element: Fields, definition: Fields, federated: FederatedObject) -
         ack_mode=ack_mode if ack_mode in ACK_MODES else ON_CONFIRM,
         bind_nowait=said.get("bind-nowait") is True,
         keeps_resources=said.get("resource-cleanup-mode") == "never",
+        definer=definer,
     )
 
 

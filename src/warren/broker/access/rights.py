@@ -11,7 +11,7 @@ Not here: which method needs which permission (`broker.sessions`), the permissio
 
 from typing import Final, final
 
-from warren.broker.access.users import IMPERSONATOR, AccessCatalog
+from warren.broker.access.users import ADMINISTRATOR, IMPERSONATOR, AccessCatalog
 from warren.errors import ACCESS_REFUSED, ChannelFault
 
 QUEUE: Final = "queue"
@@ -30,6 +30,8 @@ class Rights:
         self._key: tuple[str, str] = (user, vhost)
         # for connections of the node itself
         self.unlimited: bool = False
+        # for connections of bridges: they pass messages on with the user ids that these have
+        self.forwards: bool = False
 
     def to_configure(self, kind: str, name: str) -> None:
         """Raise a fault unless the user may declare and delete the object."""
@@ -64,9 +66,11 @@ class Rights:
             raise self._topic_refused(exchange, routing_key)
 
     def to_impersonate(self) -> bool:
-        """Whether messages may name another user as their sender."""
+        """Whether messages may name another user as their sender. An administrator could grant himself that tag."""
+        if self.unlimited:
+            return True
         user = self._catalog.users.get(self._user)
-        return self.unlimited or (user is not None and IMPERSONATOR in user.tags)
+        return user is not None and (IMPERSONATOR in user.tags or (self.forwards and ADMINISTRATOR in user.tags))
 
     def _refuse(self, kind: str, name: str) -> None:
         if not self.unlimited:

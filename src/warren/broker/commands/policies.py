@@ -140,13 +140,15 @@ class ParameterCommands(CommandHandler):
         if component is None:
             refuse([f"component {command.component} not found"])
         else:
-            parameter = Parameter(command.vhost, command.component, command.name, command.value)
+            parameter = Parameter(command.vhost, command.component, command.name, command.value, command.definer)
             refuse(component.refusals(parameter))
 
     def add_changes(self, command: Command, transaction: MetadataTransaction) -> object:
         if isinstance(command, SetParameter):
-            plan.rely_on(vhost_key(command.vhost))
-            plan.put(ParameterDefinition(command.vhost, command.component, command.name, command.value))
+            transaction.rely_on(vhost_key(command.vhost))
+            transaction.put(
+                ParameterDefinition(command.vhost, command.component, command.name, command.value, command.definer)
+            )
         elif isinstance(command, ClearParameter):
             transaction.delete(parameter_key(command.vhost, command.component, command.name))
         elif isinstance(command, SetGlobalParameter):

@@ -252,9 +252,10 @@ class ClearPolicy(Command):
 
 @final
 class SetParameter(Command):
-    """Set a parameter of a component."""
+    """Set a parameter of a component. Its definer is the user who sets it; empty: the operator of the node."""
 
-    def __init__(self, vhost: str, component: str, name: str, value: object) -> None:
+    def __init__(self, vhost: str, component: str, name: str, value: object, definer: str = "") -> None:
+        self.definer = definer
         self.vhost = vhost
         self.component = component
         self.name = name

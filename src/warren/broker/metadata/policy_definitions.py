@@ -63,11 +63,13 @@ class PolicyDefinition(Definition):
 class ParameterDefinition(Definition):
     """A parameter of a component."""
 
-    def __init__(self, vhost: str, component: str, name: str, content: object) -> None:
+    def __init__(self, vhost: str, component: str, name: str, content: object, definer: str | None = "") -> None:
         self.vhost: str = vhost
         self.component: str = component
         self.name: str = name
         self.content: object = content
+        # None: of a version that did not record it
+        self.definer: str | None = definer
 
     def key(self) -> str:
         return parameter_key(self.vhost, self.component, self.name)

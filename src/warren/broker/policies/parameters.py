@@ -13,9 +13,14 @@ from mypy_extensions import mypyc_attr
 
 @final
 class Parameter:
-    """One parameter of a component. Its value is any JSON value."""
+    """One parameter of a component. Its value is any JSON value.
 
-    def __init__(self, vhost: str, component: str, name: str, value: object) -> None:
+    The definer is the user who set it. It is empty if the operator of the node did, by a file of definitions that is
+    loaded at the start, and None if an older version set it.
+    """
+
+    def __init__(self, vhost: str, component: str, name: str, value: object, definer: str | None = "") -> None:
+        self.definer: str | None = definer
         self.vhost: str = vhost
         self.component: str = component
         self.name: str = name

@@ -191,5 +191,6 @@ def open_vhost(connection: Connection, method: Method) -> None:
     vhost = connection.node.enter(connection, method.virtual_host)
     connection.rights = connection.node.rights(connection.user, vhost.name)
     connection.rights.unlimited = connection.opened.by_the_node
+    connection.rights.forwards = connection.opened.direct
     connection.entered(vhost)
     connection.send(ConnectionOpenOk())
