@@ -29,9 +29,11 @@ from warren.node.etcd.program import EtcdMemberSettings
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watch import MetadataChanged, MetadataReplaced
 from warren.node.logs import Log, LogLevels
+from warren.node.parameter_cipher import ParameterCipher
 from warren.node.tls import TlsFiles
 
 READ_AND_WRITE = 2
+CIPHER = ParameterCipher(b"a cookie for tests")
 
 T = TypeVar("T")
 

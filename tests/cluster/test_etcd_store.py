@@ -238,3 +238,27 @@ async def test_a_commit_that_changes_a_key_it_does_not_compare_is_a_bug(single: 
     async with store_at(*single.endpoints(), cluster=single.cluster()) as store:
         with pytest.raises(InvariantBroken):
             await store.commit([("a", 0)], [("b", b"")])
+
+
+@in_event_loop
+async def test_etcd_holds_parameters_only_in_encrypted_form(single: Members) -> None:
+    cluster = single.cluster()
+    written = ParameterDefinition("/", "shovel", "orders", {"src-uri": "amqp://user:geheim@far"})
+    key, value = written.key(), written.value()
+    async with (
+        store_at(*single.endpoints(), cluster=cluster) as store,
+        store_at(*single.endpoints(), cluster=cluster, node="warren@other") as other,
+        connected(*single.endpoints()) as raw,
+    ):
+        start, _ = await other.snapshot()
+        decision = await store.commit([(key, 0)], [(key, value)])
+        request = messages.range_request(b"\0", b"\0")
+        stored = messages.key_values(await raw.ask(messages.RANGE, request))
+        assert any(key in found.key.decode() for found in stored)
+        assert not any(b"geheim" in found.value for found in stored)
+        watcher = Watcher(other, start)
+        await watcher.until_told(decision.revision)
+        await watcher.end()
+        assert watcher.told == [MetadataChanged(decision.revision, [MetadataChange(decision.revision, key, value)])]
+        _, snapshot = await other.snapshot()
+        assert snapshot[key][2] == value

@@ -118,3 +118,54 @@ def test_a_clean_stop_leaves_everything_on_disk_and_nothing_open(
     assert not (data / "metadata.db-wal").exists()
     assert b"kept" in (data / "metadata.db").read_bytes()
     assert os.path.getsize(data / "journal" / "000000000001.seg") > 0
+
+
+def modes(data: Path) -> dict[str, int]:
+    """Of the directory and all files below it."""
+    return {str(path.relative_to(data)): path.stat().st_mode & 0o777 for path in [data, *data.rglob("*")]}
+
+
+def test_other_users_cannot_read_the_files_of_a_node(serve: Serve, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    node = serve("--name", "hare@here", "--data", str(data))
+    found = modes(data)
+    assert {"metadata.db", "metadata.db-wal", "LOCK", "NODE"} <= found.keys()
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
+    assert node.stop() == 0
+
+
+def test_a_start_makes_a_readable_directory_private(serve: Serve, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert serve("--name", "hare@here", "--data", str(data)).stop() == 0
+    data.chmod(0o755)
+    (data / "metadata.db").chmod(0o644)
+    node = serve("--name", "hare@here", "--data", str(data))
+    found = modes(data)
+    assert [found["."], found["metadata.db"], found["metadata.db-wal"]] == [0o700, 0o600, 0o600]
+    assert node.stop() == 0
+
+
+def test_the_password_of_a_shovel_is_not_in_the_files_and_comes_back_with_the_cookie(
+    serve: Serve, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    options = ("--name", "hare@here", "--data", str(data))
+    shovel = {"src-uri": "amqp://user:geheim@127.0.0.1:9", "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+    node = serve(*options)
+    Operator(node.address("http")).parameter("shovel", "orders", shovel)
+    assert node.stop() == 0
+    assert [path.name for path in data.rglob("*") if path.is_file() and b"geheim" in path.read_bytes()] == []
+
+    cookie = (data / "cookie").rename(tmp_path / "kept")
+    node = serve(*options)
+    operator = Operator(node.address("http"))
+    assert "shovel orders in /" in node.events("parameters.undecrypted")[0]
+    assert [list(row["value"]) for row in operator.read("parameters")] == [["sealed"]]
+    assert operator.read("definitions")["parameters"] == []
+    assert node.stop() == 0
+
+    cookie.replace(data / "cookie")
+    node = serve(*options)
+    assert [row["value"] for row in Operator(node.address("http")).read("parameters")] == [shovel]
+    assert node.events("parameters.undecrypted") == []
+    assert node.stop() == 0

@@ -42,6 +42,7 @@ from warren.broker.broker import Broker
 from warren.broker.commands.requests import ClearParameter
 from warren.broker.links.mirrored_queue_proxy import MirroredQueueProxy
 from warren.broker.links.remote_queue import RemoteQueue
+from warren.broker.metadata.policy_definitions import is_sealed
 from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, WritesPaused, WritesResumed
 from warren.broker.model.ports import QueuePort
 from warren.broker.policies.keys import FEDERATION_KEYS
@@ -243,7 +244,19 @@ class NodeBridgeHost:
     # -- definitions
 
     def parameters(self, component: str) -> list[Parameter]:
-        return [each for each in self._core.policies.parameters.values() if each.component == component]
+        return [
+            each
+            for each in self._core.policies.parameters.values()
+            if each.component == component and not is_sealed(each.value)
+        ]
+
+    def undecrypted_parameters(self) -> list[str]:
+        """The names of parameters that were encrypted with another cookie."""
+        return [
+            f"{each.component} {each.name} in {each.vhost}"
+            for each in self._core.policies.parameters.values()
+            if is_sealed(each.value)
+        ]
 
     def global_parameter(self, name: str) -> object:
         return self._core.policies.global_parameters.get(name)

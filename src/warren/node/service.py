@@ -24,6 +24,7 @@ from warren.node.config.settings import NodeSettings
 from warren.node.disk.disk import Disk
 from warren.node.logs import Log, LogLevels
 from warren.node.node import END, RUN, STOPPED, Node
+from warren.node.peers.cookie import read_cookie
 from warren.node.turn_loop import Core
 
 
@@ -53,7 +54,9 @@ def serve(settings: NodeSettings, core: Core | None = None) -> int:
 
 def _run(settings: NodeSettings, core: Core | None) -> tuple[int, str]:
     """The exit code of a run, and what follows it."""
-    disk = Disk(settings.data_dir, settings.broker.node_name) if core is None else None
+    disk = None
+    if core is None:
+        disk = Disk(settings.data_dir, settings.broker.node_name, lambda: read_cookie(settings.cluster))
     log = _log(settings)
     try:
         node = Node(settings, log, process.raise_descriptor_limit(), disk)

@@ -38,6 +38,7 @@ from warren.admin.resources.policies import global_parameter_row, parameter_rows
 from warren.admin.resources.users import user_row
 from warren.admin.time_slices import TimeSlicer
 from warren.broker.broker import Broker
+from warren.broker.metadata.policy_definitions import is_sealed
 from warren.broker.sessions.handshake import COMPATIBLE_VERSION
 from warren.broker.vhost import Vhost
 
@@ -82,6 +83,15 @@ def vhost_definitions_document(broker: Broker, vhost: Vhost) -> dict[str, str | 
         "exchanges": map(_nameless, _exchanges(vhost)),
         "bindings": map(_nameless, _bindings(vhost)),
     }
+
+
+def _parameters(broker: Broker) -> Iterator[dict[str, Any]]:
+    """With their definers. Parameters that could not be decrypted are left out: no import would accept them."""
+    definers = {key: parameter.definer for key, parameter in broker.policies.parameters.items() if parameter.definer}
+    for row in parameter_rows(broker):
+        if not is_sealed(row["value"]):
+            definer = definers.get((row["vhost"], row["component"], row["name"]))
+            yield row if definer is None else {**row, "definer": definer}
 
 
 def _nameless(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
     policies/%2F/limits                     v, pattern, apply_to, definition, priority
     operator_policies/%2F/ceiling           the same
-    parameters/%2F/shovel/orders            v, value
+    parameters/%2F/shovel/orders            v, value, definer; or encrypted: v, sealed
     global_parameters/cluster_name          v, value
 
 Contents that came as JSON are stored as JSON: definitions, priorities, values.
+
+Stores encrypt parameters. A parameter that a store cannot decrypt has the encrypted bytes as its content, in base64,
+and writes the same bytes again. It is no component's parameter until it is set anew.
 
 Not here: keys and values in general (`broker.metadata.store`), policies at work (`broker.policies`).
 """
 
 import json
+from base64 import b64decode, b64encode
 from typing import Final, final
 
 from warren.broker.metadata.store import Definition, DefinitionFields, DefinitionReader, encode_fields, key_path
@@ -21,6 +25,7 @@ POLICIES: Final = "policies"
 OPERATOR_POLICIES: Final = "operator_policies"
 PARAMETERS: Final = "parameters"
 GLOBAL_PARAMETERS: Final = "global_parameters"
+SEALED: Final = "sealed"
 
 
 @final
@@ -75,7 +80,13 @@ class ParameterDefinition(Definition):
         return parameter_key(self.vhost, self.component, self.name)
 
     def value(self) -> bytes:
-        return encode_fields({"value": _json(self.content)})
+        content = self.content
+        if is_sealed(content) and isinstance(content, dict):
+            return encode_fields({SEALED: b64decode(content[SEALED])})
+        fields: Table = {"value": _json(content)}
+        if self.definer is not None:
+            fields["definer"] = self.definer
+        return encode_fields(fields)
 
 
 @final
@@ -105,6 +116,11 @@ def global_parameter_key(name: str) -> str:
     return key_path(GLOBAL_PARAMETERS, [name])
 
 
+def is_sealed(content: object) -> bool:
+    """Whether this is the content of a parameter that could not be decrypted; components accept no such content."""
+    return isinstance(content, dict) and list(content) == [SEALED]
+
+
 def _read_policy(parts: list[str], fields: DefinitionFields) -> Definition | None:
     if len(parts) != 3:
         return None
@@ -126,7 +142,11 @@ def _read_policy(parts: list[str], fields: DefinitionFields) -> Definition | Non
 def _read_parameter(parts: list[str], fields: DefinitionFields) -> Definition | None:
     if len(parts) != 4:
         return None
-    return ParameterDefinition(parts[1], parts[2], parts[3], _content(parts, fields, "value"))
+    if fields.has(SEALED):
+        content = {SEALED: b64encode(fields.octets(SEALED)).decode()}
+        return ParameterDefinition(parts[1], parts[2], parts[3], content, None)
+    definer = fields.text("definer") if fields.has("definer") else None
+    return ParameterDefinition(parts[1], parts[2], parts[3], _content(parts, fields, "value"), definer)
 
 
 def _read_global_parameter(parts: list[str], fields: DefinitionFields) -> Definition | None:

@@ -65,6 +65,7 @@ from warren.node.etcd.program import EtcdMemberSettings, issue_certificates
 from warren.node.etcd.store import EtcdStore
 from warren.node.etcd.watch import MetadataReplaced
 from warren.node.logs import Log
+from warren.node.parameter_cipher import ParameterCipher
 from warren.node.tls import TlsFiles
 from warren.node.turn_loop import TurnLoop
 
@@ -336,7 +337,10 @@ class ClusterMetadataStore:
         settings = self._settings
         address = EtcdAddress(tuple(endpoints), self._tls(), settings.user, settings.password)
         self._connection = EtcdConnection(address)
-        self.store = EtcdStore(self._connection, cluster_id, self._name)
+        cipher = ParameterCipher(self._cookie)
+        # before there are clients that would wait for it
+        cipher.prepare()
+        self.store = EtcdStore(self._connection, cluster_id, self._name, cipher)
 
     def _tls(self) -> TlsFiles | None:
         settings = self._settings

@@ -65,6 +65,7 @@ from warren.node.disk.file_names import IDENTITY
 from warren.node.disk.journal_writer import CLOSE_PATIENCE_S, JournalWriterThread
 from warren.node.disk.readers import ArchiveReaderThread, JournalReaderThread
 from warren.node.disk.sqlite_store import SqliteStore
+from warren.node.parameter_cipher import ParameterCipher
 
 INLINE_FLUSH_BYTES_MAX = 16 * 1024
 
@@ -157,7 +158,8 @@ class Disk:
         "strangers",
     )
 
-    def __init__(self, path: str, node_name: str) -> None:
+    def __init__(self, path: str, node_name: str, read_cookie: Callable[[], bytes] | None = None) -> None:
+        """`read_cookie` may create the cookie in the directory."""
         self._directory = DataDirectory(path, node_name)
         self.path = self._directory.path
         # the I/O counters of its threads
@@ -171,7 +173,8 @@ class Disk:
         self._archive_reader: ArchiveReaderThread | None = None
         self._reserve: DescriptorReserve | None = None
         try:
-            self._metadata = SqliteStore(self._directory.metadata_path)
+            cipher = None if read_cookie is None else ParameterCipher(read_cookie())
+            self._metadata = SqliteStore(self._directory.metadata_path, cipher)
             self._open = True
         except BaseException:
             self._directory.close()

@@ -7,6 +7,9 @@ Write-ahead log, flushed with every transaction: `apply` returns when its change
 process has the file to itself (`EXCLUSIVE`, no shared-memory file); within the process calls come from any thread, one
 at a time.
 
+The file is private. SQLite gives its write-ahead log the file's own mode. Values of parameters are stored encrypted
+(`node.parameter_cipher`).
+
 Invariant: the stored revision is that of the last change applied, and changes follow one another without a gap.
 
 Not here: keys and values (`broker.metadata.store`), the lock of the data directory and the order of metadata and
@@ -31,6 +34,8 @@ from warren.broker.metadata.store import (
 )
 from warren.broker.model.journal import MetadataChange
 from warren.errors import ConfigError, StoreError
+from warren.node.disk.file_io import FILE_MODE, os_error_text
+from warren.node.parameter_cipher import ParameterCipher
 
 MAGIC = b"SQLite format 3\0"
 HEADER_BYTES = 100
@@ -67,12 +72,13 @@ ADD_FACT = "INSERT OR IGNORE INTO facts (name, value) VALUES (?, ?)"
 class SqliteStore(MetadataStore):
     """An open metadata file."""
 
-    def __init__(self, path: str) -> None:
-        """Open the file, or create it.
+    def __init__(self, path: str, cipher: ParameterCipher | None = None) -> None:
+        """Open the file, or create it. Without a cipher, encrypted values stay as they are.
 
         Raises `ConfigError` if it is not a metadata file, or one of a newer Warren; `StoreError` if it is damaged.
         """
         self._path = path
+        self._cipher = cipher
         if os.path.lexists(path):
             _refuse_foreign(path)
         else:
@@ -142,7 +148,10 @@ class SqliteStore(MetadataStore):
             rows = self._connection.execute("SELECT key, created, value FROM entries").fetchall()
         except sqlite3.Error as error:
             raise self._failure(error) from error
-        return self._revision, {key: (created, value) for key, created, value in rows}
+        cipher = self._cipher
+        if cipher is None:
+            return self._revision, {key: (created, value) for key, created, value in rows}
+        return self._revision, {key: (created, cipher.opened(key, value)) for key, created, value in rows}
 
     def modifications(self) -> dict[str, int]:
         try:
@@ -196,7 +205,9 @@ class SqliteStore(MetadataStore):
                 if change.value is None:
                     execute(DELETE, (change.key,))
                 else:
-                    execute(PUT, (change.key, change.value, change.revision))
+                    cipher = self._cipher
+                    value = change.value if cipher is None else cipher.sealed(change.key, change.value)
+                    execute(PUT, (change.key, value, change.revision))
             execute(WRITE_FACT, (changes[-1].revision, "revision"))
             execute("COMMIT")
         except sqlite3.Error:

@@ -46,6 +46,8 @@ step of a lost attempt can spoil what came after it. Each step proves itself by 
 answer is tried again. A node that recorded that value beforehand can undo its own attempt, marker included, until
 another node has joined.
 
+Values of parameters are stored encrypted (`node.parameter_cipher`).
+
 Not here: keys within etcd (`node.etcd.keys`), etcd's processes (`node.etcd.member`).
 """
 
@@ -82,6 +84,7 @@ from warren.node.etcd.messages import (
     encode_number,
 )
 from warren.node.etcd.watch import MetadataChanged, MetadataReplaced, MetadataWatch
+from warren.node.parameter_cipher import ParameterCipher
 
 _UNOPENED = -1
 _PAUSE_S = 0.1
@@ -331,8 +334,9 @@ _COMPACTED = "compacted"
 class EtcdStore:
     """One cluster's metadata, as one node uses it. `begun` or `move_in` comes first."""
 
-    def __init__(self, connection: EtcdConnection, cluster: str, node: str) -> None:
+    def __init__(self, connection: EtcdConnection, cluster: str, node: str, cipher: ParameterCipher) -> None:
         """`node` is this node's name: no other process may have it."""
+        self._cipher = cipher
         self._connection = connection
         self._keys = KeySpace(cluster)
         self._proposals = MetadataProposals(connection, self._keys, node)
@@ -357,7 +361,8 @@ class EtcdStore:
         """
         if await self.begun():
             raise StoreError("the metadata store has a cluster of this name already")
-        await migrate_metadata(self._connection, self._keys, revision, snapshot, proof or new_migration_id())
+        sealed = {key: (created, self._cipher.sealed(key, value)) for key, (created, value) in snapshot.items()}
+        await migrate_metadata(self._connection, self._keys, revision, sealed, proof or new_migration_id())
         await self.begun()
 
     async def take_back(self, proof: bytes) -> None:
@@ -427,7 +432,7 @@ class EtcdStore:
     async def watch(self, after: int) -> AsyncGenerator[MetadataChanged | MetadataReplaced, None]:
         """All changes after this revision, in order, for ever; close the iterator to end it."""
         self._require_begun()
-        watching = MetadataWatch(self._connection, self._keys, self._numbering, self.snapshot)
+        watching = MetadataWatch(self._connection, self._keys, self._numbering, self._cipher, self.snapshot)
         async with aclosing(watching.changes(after)) as items:
             async for item in items:
                 self._seen = max(self._seen, item.revision)
@@ -459,13 +464,13 @@ class EtcdStore:
             key = self._keys.name(kept.key)
             creations = moved.get(kept.created)
             created = object_id(of_store(kept.created), key) if creations is None else creations[key]
-            snapshot[key] = (created, of_store(kept.modified), kept.value)
+            snapshot[key] = (created, of_store(kept.modified), self._cipher.opened(key, kept.value))
         return snapshot
 
     def _operation(self, key: str, value: bytes | None) -> bytes:
         if value is None:
             return messages.delete_operation(self._keys.of(key))
-        return messages.put_operation(self._keys.of(key), value)
+        return messages.put_operation(self._keys.of(key), self._cipher.sealed(key, value))
 
     def _require_begun(self) -> None:
         if not self._marked_at:

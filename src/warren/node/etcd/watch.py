@@ -29,6 +29,7 @@ from warren.node.etcd import messages
 from warren.node.etcd.connection import EtcdConnection, EtcdDeclined, EtcdUnavailable, error_of_call, is_token_error
 from warren.node.etcd.keys import KeySpace, RevisionMap
 from warren.node.etcd.messages import WatchResponse
+from warren.node.parameter_cipher import ParameterCipher
 
 SILENCE_S = 3.0
 _SIGN_EVERY_S = 1.0
@@ -61,11 +62,17 @@ class MetadataWatch:
     """Watches the keys of one cluster. Revisions are the store's."""
 
     def __init__(
-        self, connection: EtcdConnection, keys: KeySpace, numbering: RevisionMap, snapshot: SnapshotReader
+        self,
+        connection: EtcdConnection,
+        keys: KeySpace,
+        numbering: RevisionMap,
+        cipher: ParameterCipher,
+        snapshot: SnapshotReader,
     ) -> None:
         self._connection = connection
         self._keys = keys
         self._numbering = numbering
+        self._cipher = cipher
         self._snapshot = snapshot
 
     async def changes(self, after: int) -> AsyncGenerator[MetadataChanged | MetadataReplaced, None]:
