@@ -1,4 +1,4 @@
-"""A node's data directory as an operator meets it: what is made, what is refused, what two nodes do with one."""
+"""A node's data directory: what the node creates, what it refuses, and two nodes with the same directory."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ import pytest
 
 from tests.node.conftest import Connect, Serve
 from tests.node.serving import COMMAND, DEADLINE_S
+from tests.support.operator import Operator
 
 
 def refused(*options: str, exit_code: int = 2) -> str:
@@ -114,7 +115,7 @@ def test_a_clean_stop_leaves_everything_on_disk_and_nothing_open(
     client.close()
     assert node.stop() == 0
     assert not node.events("disk.abandoned")
-    # SQLite folds its log into the file when it is closed in good order
+    # SQLite checkpoints its log into the file on an orderly close
     assert not (data / "metadata.db-wal").exists()
     assert b"kept" in (data / "metadata.db").read_bytes()
     assert os.path.getsize(data / "journal" / "000000000001.seg") > 0

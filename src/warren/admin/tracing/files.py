@@ -72,8 +72,8 @@ def piece_number(name: str, candidate: str) -> int | None:
     return int(number)
 
 
-FILE_MODE = 0o640
-DIRECTORY_MODE = 0o750
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
 
 
 @dataclass(frozen=True)

@@ -189,8 +189,8 @@ EnvironmentFile=-{ENVIRONMENT}
 ExecStart={" ".join(map(_plain, [service.program, *words]))}
 WorkingDirectory={DATA}
 StateDirectory={DATA.rpartition("/")[2]}
-StateDirectoryMode=0750
-UMask=0027
+StateDirectoryMode=0700
+UMask=0077
 # A member of a cluster waits for a majority of the disc nodes, however long that takes.
 TimeoutStartSec=infinity
 # The node hands its masters to other nodes, closes client connections and finishes its writes.
@@ -223,7 +223,7 @@ _DIRECTORIES = f"""\
 # Belongs at /{DIRECTORIES_PATH}: systemd-tmpfiles --create makes the directories and sets their owners.
 d {CONFIGURATION.rpartition("/")[0]} 0750 root {USER} -
 z {CONFIGURATION} 0640 root {USER} -
-d {DATA} 0750 {USER} {USER} -
+d {DATA} 0700 {USER} {USER} -
 # The secret that the nodes of a cluster share: a file of 16 characters or more, the same on each machine.
 z {DATA}/cookie 0400 {USER} {USER} -
 """

@@ -25,6 +25,7 @@ from warren.broker.model.archive import ArchiveFiles
 from warren.broker.model.effects import DropArchive, Effect, WriteArchive
 from warren.broker.model.events import ArchiveWritten, Event
 from warren.node.disk.file_io import (
+    DIRECTORY_MODE,
     FILE_MODE,
     DescriptorReserve,
     flush_file,
@@ -185,7 +186,7 @@ class ArchiveWriterThread:
     def _make_directory(self, stream_id: int) -> None:
         for path in (self._streams, stream_path(self._streams, stream_id)):
             if not os.path.isdir(path):
-                os.mkdir(path, 0o750)
+                os.mkdir(path, DIRECTORY_MODE)
                 sync_directory(os.path.dirname(path))
 
     def _drop(self, order: DropArchive) -> None:

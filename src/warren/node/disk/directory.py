@@ -4,6 +4,9 @@ An unusable directory is refused with one sentence before anything in it is chan
 taken: the lock comes first, so that of two nodes that start at once one is refused; then `NODE`, written atomically. A
 start that was cut off between the two leaves a directory that counts as empty.
 
+Messages and password hashes are in these files, so the directory is made private: other users of the machine cannot
+reach its files, whatever their modes are.
+
 Journal files that were being written when the node ended (`*.new`) are removed; so is the index of a missing segment.
 Other files are left alone and reported.
 
@@ -28,7 +31,7 @@ from typing import TypeVar
 from warren.broker.journal.recovery import JournalFiles
 from warren.errors import ConfigError, StoreError
 from warren.node.disk import file_names
-from warren.node.disk.file_io import FILE_MODE, replace_file, sync_directory, write_all
+from warren.node.disk.file_io import DIRECTORY_MODE, FILE_MODE, replace_file, sync_directory, write_all
 
 T = TypeVar("T")
 
@@ -138,7 +141,6 @@ def finish_deletion(data_dir: str) -> None:
 
 
 FORMAT = 1
-DIRECTORY_MODE = 0o750
 _MARK = re.compile(r"warren (\d{1,9})\n(?s:(.*))")
 _NAME = re.compile(r"name=(\S+)\n")
 # files that an interrupted start, an operator or a file system may have put there
@@ -184,6 +186,8 @@ class DataDirectory:
                 f"{self._shown} holds the data of the node {kept}, not of {node_name}; start it with --name {kept}, "
                 f"or {_CHOOSE_ANOTHER}"
             )
+        os.chmod(self._lock, FILE_MODE)
+        os.chmod(self.path, DIRECTORY_MODE)
         self._sign()
         if not kept:
             self._mark(node_name)

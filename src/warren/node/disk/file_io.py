@@ -21,7 +21,8 @@ from warren.node.disk.file_names import UNFINISHED_SUFFIX
 
 Flush = Callable[[int], None]
 
-FILE_MODE = 0o640
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 

@@ -38,7 +38,7 @@ from warren.broker.queues.settings import queue_settings
 from warren.errors import ConfigError, StoreError
 from warren.node.disk import file_names
 from warren.node.disk.directory import FORMAT, FoundJournalFiles
-from warren.node.disk.file_io import DescriptorReserve, os_error_text, sync_directory
+from warren.node.disk.file_io import DIRECTORY_MODE, DescriptorReserve, os_error_text, sync_directory
 from warren.node.disk.journal_writer import JournalWriterThread
 from warren.node.disk.sqlite_store import SqliteStore
 
@@ -185,7 +185,7 @@ class OfflineDirectory:
 
     def _keep_files(self, recovered: OfflineRecovery) -> str:
         kept = os.path.join(self.path, f"salvage-{time.strftime('%Y%m%dT%H%M%S')}")
-        os.mkdir(kept, 0o750)
+        os.mkdir(kept, DIRECTORY_MODE)
         for name in (file_names.METADATA, file_names.METADATA + _WAL_SUFFIX):
             if os.path.exists(os.path.join(self.path, name)):
                 shutil.copy2(os.path.join(self.path, name), kept)

@@ -22,7 +22,14 @@ from warren.broker.streams.survey import ArchiveSurvey, ChunkPlace, StreamSurvey
 from warren.errors import StoreError
 from warren.node.disk import file_names
 from warren.node.disk.archives import FoundArchives, segment_path
-from warren.node.disk.file_io import flush_file, os_error_text, sync_directory, write_all
+from warren.node.disk.file_io import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    flush_file,
+    os_error_text,
+    sync_directory,
+    write_all,
+)
 from warren.node.disk.file_names import STREAMS, UNFINISHED_SUFFIX
 from warren.node.disk.offline_directory import MessageOwner, OfflineDirectory
 
@@ -105,9 +112,6 @@ def offline_streams(offline: OfflineDirectory, journal: Journal) -> list[Offline
     return found
 
 
-FILE_MODE = 0o640
-
-
 class StreamSalvage:
     """One stream's files, and where the old ones are kept."""
 
@@ -165,7 +169,7 @@ class StreamSalvage:
 
     def _replace(self, segment: int, pieces: Iterator[bytes]) -> None:
         path, unfinished = self._path(segment), self._path(segment) + UNFINISHED_SUFFIX
-        os.makedirs(os.path.dirname(path), 0o750, exist_ok=True)
+        os.makedirs(os.path.dirname(path), DIRECTORY_MODE, exist_ok=True)
         at = 0
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -176,7 +180,7 @@ class StreamSalvage:
         finally:
             os.close(descriptor)
         if os.path.exists(path):
-            os.makedirs(self._kept, 0o750, exist_ok=True)
+            os.makedirs(self._kept, DIRECTORY_MODE, exist_ok=True)
             os.replace(path, os.path.join(self._kept, os.path.basename(path)))
             sync_directory(self._kept)
         if at > 0:

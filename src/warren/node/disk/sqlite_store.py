@@ -83,6 +83,9 @@ class SqliteStore(MetadataStore):
             _refuse_foreign(path)
         else:
             _create(path)
+        for kept in (path, path + "-wal"):
+            if os.path.exists(kept):
+                os.chmod(kept, FILE_MODE)
         # this module begins and ends transactions
         self._connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
@@ -269,6 +272,7 @@ def _create(path: str) -> None:
     try:
         for left_over in (unfinished, unfinished + "-wal"):
             Path(left_over).unlink(missing_ok=True)
+        os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
         with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
             _configure(connection)
             connection.executescript(SCHEMA)

@@ -64,7 +64,7 @@ def test_a_trace_goes_on_where_another_stopped(tmp_path: Path) -> None:
         file.append([record])
         file.close()
     assert (tmp_path / "made" / "t.log").read_bytes() == b"{1}\n{2}\n"
-    assert oct((tmp_path / "made" / "t.log").stat().st_mode & 0o777) == "0o640"
+    assert oct((tmp_path / "made" / "t.log").stat().st_mode & 0o777) == "0o600"
 
 
 def test_a_line_that_was_cut_off_does_not_spoil_the_next(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_users_and_directories_are_made_as_they_should_be(tmp_path: Path) -> Non
         assert done.returncode == 0, done
     assert "warren:x:" in (tmp_path / "etc/passwd").read_text()
     modes = {path: (tmp_path / path).stat().st_mode & 0o777 for path in ("etc/warren", "var/lib/warren")}
-    assert modes == {"etc/warren": 0o750, "var/lib/warren": 0o750}
+    assert modes == {"etc/warren": 0o750, "var/lib/warren": 0o700}
     assert (tmp_path / "etc/warren/warren.conf").stat().st_mode & 0o777 == 0o640
 
 
