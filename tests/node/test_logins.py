@@ -1,16 +1,19 @@
 """Logins of a node that keeps passwords as slow hashes: other clients do not wait for them."""
 
+import json
 import select
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.node.serving import Serving
+from tests.node.serving import COMMAND, DEADLINE_S, Serving
 from tests.support.amqp_client import CAPABILITIES, Connection
 from tests.support.operator import Operator
 
 Serve = Callable[..., Serving]
+FREE_PORTS = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
 GUESSES = 96
-"""They take a node longer to judge than a busy machine keeps this process waiting."""
+"""Checking them takes a node longer than this process waits on a busy machine."""
 
 
 def greeted(address: tuple[str, int]) -> Connection:
@@ -40,6 +43,19 @@ def test_connected_clients_do_not_wait_for_the_passwords_of_others(serve: Serve)
     worker.close()
     node.wait_for(lambda: len(node.events("login.refused")) == GUESSES)
     assert "guess 3" not in node.log()
+    assert node.stop() == 0
+
+
+def test_a_user_is_let_in_before_the_guesses_from_the_same_address_are_judged(serve: Serve) -> None:
+    node = serve(configuration="handshake_timeout = 120000\n")
+    guessers = [greeted(node.address()) for _ in range(GUESSES)]
+    for number, guesser in enumerate(guessers):
+        guess(guesser, number)
+    Connection.opened(node.address()).close()
+    answered = select.select([guesser.socket for guesser in guessers], [], [], 0)[0]
+    assert len(answered) < GUESSES / 2
+    for guesser in guessers:
+        guesser.cut()
     assert node.stop() == 0
 
 

@@ -2,12 +2,16 @@
 
 A login is decided at once, unless the user's password hash is slow to compute. Then the shell computes it
 (`VerifyPassword`) and answers later (`PasswordVerified`). Logins with the same user and password share one computation.
-Few computations run at a time, and none for clients that have disconnected. Addresses with waiting logins take turns,
-and the number of waiting logins of one address is bounded, so that a flood of guesses from one address does not delay
-the others.
+Few computations run at a time, and none for clients that have disconnected. Addresses with waiting logins take turns;
+so do the users of one address, where all unknown users count as one. The number of waiting logins of one address is
+bounded: the newest one of the user with the most is refused. So a flood of guesses delays neither other addresses nor
+other users of the same address.
 
-A verified password is kept as a keyed digest until the user changes, so that the next login takes microseconds. A login
-of an unknown user, or of a user without a password, takes as long as any other.
+A verified password is kept as a keyed digest until the user changes, so that the next login takes microseconds.
+
+The time of a refusal does not tell whether the user exists, or which hash the user has. If there are slow hashes, every
+refusal takes the computation of one. The refusals of one address are answered in the order of the logins, although the
+turns of users decide them in another order. Only a login that succeeds overtakes.
 
 The answer to a failed login is delayed (`LoginThrottle`). Each failure of a user from one address doubles the delay, up
 to a bound; a success, or a time without failures, resets it. The first failure is not delayed, because people mistype.
@@ -24,7 +28,7 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from warren.broker.access.passwords import NO_QUICK_HASH, NO_SLOW_HASH, is_password, is_slow
+from warren.broker.access.passwords import NO_QUICK_HASH, NO_SLOW_HASH, SCRYPT, SHA256, is_password, is_slow
 from warren.broker.access.users import AccessCatalog
 from warren.broker.model.effects import VerifyPassword
 from warren.broker.model.settings import BrokerSettings
@@ -123,15 +127,17 @@ class Logins:
         self._catalog: AccessCatalog = catalog
         self._secret: bytes = secret
         self._loopback_users: list[str] = settings.loopback_users
-        self._usual_algorithm: str = settings.password_hashing_module
+        self._usually_slow: bool = is_slow(settings.password_hashing_module)
         self._throttle: LoginThrottle = LoginThrottle()
         # digests of verified passwords, by user
         self._verified_digests: dict[str, bytes] = {}
         self._tickets: int = 0
         self._running_checks: dict[int, PasswordCheck] = {}
-        # checks by digest, running and queued; the queued ones also by the address of their first login
+        # by digest, running and queued
         self._checks: dict[bytes, PasswordCheck] = {}
-        self._queued_checks: dict[str, list[PasswordCheck]] = {}
+        # by the address of a check's first login; the addresses with queued checks take turns
+        self._address_checks: dict[str, AddressChecks] = {}
+        self._queued_hosts: dict[str, None] = {}
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         """Decide a login; `waiter.login_decided` is called within this call, or later."""
@@ -140,15 +146,15 @@ class Logins:
             # a trusted connection without a user name is the node's own
             self._decide(attempt, waiter, user is not None or (attempt.trusted and not attempt.user))
             return
-        algorithm = self._usual_algorithm
-        password_hash = NO_SLOW_HASH if is_slow(algorithm) else NO_QUICK_HASH
+        algorithm, password_hash = SHA256, NO_QUICK_HASH
         if user is not None and user.password_hash:
-            algorithm = user.hashing_algorithm
-            password_hash = user.password_hash
+            algorithm, password_hash = user.hashing_algorithm, user.password_hash
         if not is_slow(algorithm):
-            good = is_password(attempt.password, algorithm, password_hash)
-            self._decide(attempt, waiter, good and user is not None)
-            return
+            good = is_password(attempt.password, algorithm, password_hash) and user is not None
+            if good or not (self._usually_slow or self._catalog.has_slow_hashes):
+                self._decide(attempt, waiter, good)
+                return
+            algorithm, password_hash = SCRYPT, NO_SLOW_HASH
         digest = self._digest(attempt)
         if hmac.compare_digest(self._verified_digests.get(attempt.user, b""), digest):
             self._decide(attempt, waiter, True)
@@ -165,8 +171,11 @@ class Logins:
         good = good and user is not None and user.password_hash == check.password_hash
         if good:
             self._verified_digests[name] = check.digest
-        for candidate in check.candidates:
-            self._decide(candidate.attempt, candidate.waiter, good)
+        if good:
+            for candidate in check.candidates:
+                self._decide(candidate.attempt, candidate.waiter, True)
+            check.candidates = []
+        self._refuse(check)
         self._start_queued()
 
     def forget(self, user: str) -> None:
@@ -179,19 +188,32 @@ class Logins:
             same.candidates.append(candidate)
             return
         attempt = candidate.attempt
-        if same is not None or len(self._queued_checks.get(attempt.peer_host, [])) >= QUEUED_CHECKS_MAX:
+        if same is not None:
             self._decide(attempt, candidate.waiter, False)
             return
         check = PasswordCheck(digest, attempt.user, attempt.password, algorithm, password_hash, candidate)
         self._checks[digest] = check
-        self._queued_checks.setdefault(attempt.peer_host, []).append(check)
+        self._queue(check, attempt.user if attempt.user in self._catalog.users else "")
         self._start_queued()
 
+    def _queue(self, check: "PasswordCheck", user: str) -> None:
+        at_address = self._address_checks.get(check.host)
+        if at_address is None:
+            at_address = self._address_checks[check.host] = AddressChecks()
+        at_address.add(check, user)
+        self._queued_hosts[check.host] = None
+        if at_address.queued > QUEUED_CHECKS_MAX:
+            dropped = at_address.drop()
+            del self._checks[dropped.digest]
+            self._refuse(dropped)
+
     def _start_queued(self) -> None:
-        while self._queued_checks and len(self._running_checks) < RUNNING_CHECKS_MAX:
+        while self._queued_hosts and len(self._running_checks) < RUNNING_CHECKS_MAX:
             check = self._next_queued()
             if not check.wanted():
                 del self._checks[check.digest]
+                check.candidates = []
+                self._refuse(check)
                 continue
             self._tickets += 1
             self._running_checks[self._tickets] = check
@@ -199,13 +221,24 @@ class Logins:
             self._turn.effects.append(order)
 
     def _next_queued(self) -> "PasswordCheck":
-        """The oldest queued check of the next address."""
-        host = next(iter(self._queued_checks))
-        waiting = self._queued_checks.pop(host)
-        oldest = waiting.pop(0)
-        if waiting:
-            self._queued_checks[host] = waiting
-        return oldest
+        """That of the next user of the next address."""
+        host = next(iter(self._queued_hosts))
+        del self._queued_hosts[host]
+        at_address = self._address_checks[host]
+        check = at_address.next_queued()
+        if at_address.queued:
+            self._queued_hosts[host] = None
+        return check
+
+    def _refuse(self, check: "PasswordCheck") -> None:
+        """Refuse the remaining logins of this check, after those that came before them."""
+        check.decided = True
+        at_address = self._address_checks[check.host]
+        for decided in at_address.take_decided():
+            for candidate in decided.candidates:
+                self._decide(candidate.attempt, candidate.waiter, False)
+        if at_address.is_empty():
+            del self._address_checks[check.host]
 
     def _decide(self, attempt: LoginAttempt, waiter: LoginWaiter, good: bool) -> None:
         refusal = ""
@@ -249,11 +282,63 @@ class PasswordCheck:
         self.password: str = password
         self.algorithm: str = algorithm
         self.password_hash: bytes = password_hash
+        self.host: str = first.attempt.peer_host
         self.candidates: list[WaitingLogin] = [first]
+        self.decided: bool = False
 
     def wanted(self) -> bool:
         """Whether a waiting client is still connected."""
         return any(candidate.waiter.still_waits() for candidate in self.candidates)
+
+
+@final
+class AddressChecks:
+    """The checks of one address: queued by user, and all of them in the order of arrival until they are answered."""
+
+    def __init__(self) -> None:
+        self.queued: int = 0
+        self._by_user: dict[str, list[PasswordCheck]] = {}
+        self._unanswered: list[PasswordCheck] = []
+
+    def add(self, check: PasswordCheck, user: str) -> None:
+        """`user` is empty for all unknown users."""
+        self._by_user.setdefault(user, []).append(check)
+        self._unanswered.append(check)
+        self.queued += 1
+
+    def next_queued(self) -> PasswordCheck:
+        """The oldest check of the next user."""
+        user = next(iter(self._by_user))
+        waiting = self._by_user.pop(user)
+        oldest = waiting.pop(0)
+        if waiting:
+            self._by_user[user] = waiting
+        self.queued -= 1
+        return oldest
+
+    def drop(self) -> PasswordCheck:
+        """The newest check of the user with the most."""
+        user, longest = "", 0
+        for name, waiting in self._by_user.items():
+            if len(waiting) > longest:
+                user, longest = name, len(waiting)
+        newest = self._by_user[user].pop()
+        if longest == 1:
+            del self._by_user[user]
+        self.queued -= 1
+        return newest
+
+    def take_decided(self) -> list[PasswordCheck]:
+        """The decided checks that no undecided one precedes."""
+        count = 0
+        while count < len(self._unanswered) and self._unanswered[count].decided:
+            count += 1
+        decided = self._unanswered[:count]
+        del self._unanswered[:count]
+        return decided
+
+    def is_empty(self) -> bool:
+        return not self._unanswered
 
 
 @final

@@ -69,13 +69,19 @@ def is_password(password: str, algorithm: str, password_hash: bytes) -> bool:
 
 
 def _is_scrypt(octets: bytes, password_hash: bytes) -> bool:
+    if not _is_computable(password_hash):
+        # the refusal takes as long as any other
+        password_hash = NO_SLOW_HASH
+    log_n, r, p = password_hash[0], password_hash[1], password_hash[2]
+    made = _scrypt(octets, log_n, r, p, password_hash[3 : 3 + SALT_OCTETS])
+    return hmac.compare_digest(made, password_hash)
+
+
+def _is_computable(password_hash: bytes) -> bool:
     if len(password_hash) != 3 + SALT_OCTETS + SCRYPT_DIGEST_OCTETS:
         return False
     log_n, r, p = password_hash[0], password_hash[1], password_hash[2]
-    if not 1 <= log_n <= 20 or not r or not p or 128 * r * (p + (1 << log_n)) > SCRYPT_BYTES_MAX:
-        return False
-    made = _scrypt(octets, log_n, r, p, password_hash[3 : 3 + SALT_OCTETS])
-    return hmac.compare_digest(made, password_hash)
+    return 1 <= log_n <= 20 and r > 0 and p > 0 and 128 * r * (p + (1 << log_n)) <= SCRYPT_BYTES_MAX
 
 
 def _scrypt(octets: bytes, log_n: int, r: int, p: int, salt: bytes) -> bytes:

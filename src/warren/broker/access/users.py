@@ -20,6 +20,7 @@ password hashes (`broker.access.passwords`), changes (`broker.appliers`).
 import re
 from typing import Final, final
 
+from warren.broker.access.passwords import is_slow
 from warren.broker.metadata.access_definitions import UserDefinition
 from warren.broker.model.name_pattern import NamePattern
 
@@ -108,9 +109,13 @@ class AccessCatalog:
         self.users: dict[str, UserDefinition] = {}
         self.permissions: dict[tuple[str, str], Permission] = {}
         self.topic_permissions: dict[tuple[str, str, str], TopicPermission] = {}
+        # whether any user has had a slow password hash
+        self.has_slow_hashes: bool = False
 
     def add_user(self, user: UserDefinition) -> None:
         self.users[user.name] = user
+        if is_slow(user.hashing_algorithm):
+            self.has_slow_hashes = True
 
     def add_permission(self, permission: Permission) -> None:
         self.permissions[permission.user, permission.vhost] = permission

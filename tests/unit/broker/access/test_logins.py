@@ -28,14 +28,14 @@ class Waiter(LoginWaiter):
     """Records its outcome."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.outcomes: list[str] = []
         self.gone = False
 
     def still_waits(self) -> bool:
         return not self.gone
 
     def login_decided(self, refusal: str) -> None:
-        self.told.append(refusal)
+        self.outcomes.append(refusal)
 
 
 class LoginNode:
@@ -80,8 +80,8 @@ def refusal(
     external: bool = False,
     settings: BrokerSettings | None = None,
 ) -> str:
-    [told] = LoginNode(settings).log_in(user, password, host, external).told
-    return told
+    [outcome] = LoginNode(settings).log_in(user, password, host, external).outcomes
+    return outcome
 
 
 def test_a_user_is_let_in_with_its_password() -> None:
@@ -101,8 +101,8 @@ def test_an_unknown_user_is_refused_like_a_wrong_password(user: str) -> None:
 def test_a_user_without_a_password_cannot_log_in_with_any() -> None:
     node = LoginNode()
     node.catalog.add_user(UserDefinition("guest", b"", SHA256, [], {}))
-    assert [node.log_in(password=password).told for password in ("", "guest")] == [[INVALID], []]
-    assert node.log_in(external=True).told == [""]
+    assert [node.log_in(password=password).outcomes for password in ("", "guest")] == [[INVALID], []]
+    assert node.log_in(external=True).outcomes == [""]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"])
@@ -141,7 +141,7 @@ def test_a_verified_certificate_needs_no_password_but_a_known_name() -> None:
 def test_the_node_itself_may_come_from_anywhere() -> None:
     waiter = Waiter()
     LoginNode().logins.log_in(LoginAttempt("guest", "", "", "", True, trusted=True), waiter)
-    assert waiter.told == [""]
+    assert waiter.outcomes == [""]
 
 
 def test_refusals_are_delayed_longer_each_time_up_to_a_bound() -> None:
@@ -149,29 +149,29 @@ def test_refusals_are_delayed_longer_each_time_up_to_a_bound() -> None:
     waits = []
     for _ in range(12):
         waiter, waited_ms = node.log_in(password="wrong"), 0
-        while not waiter.told:
+        while not waiter.outcomes:
             waited_ms += 100
             node.pass_ms(100)
             assert waited_ms <= DELAY_MAX_MS
-        assert waiter.told == [INVALID]
+        assert waiter.outcomes == [INVALID]
         waits.append(waited_ms)
     assert waits[:5] == [0, 100, 200, 400, 800]
     assert waits[-1] == DELAY_MAX_MS
 
 
-def test_who_knows_the_password_is_not_slowed_by_who_does_not() -> None:
+def test_failed_logins_do_not_delay_a_correct_password() -> None:
     node = LoginNode()
     guesses = [node.log_in(password="wrong") for _ in range(5)]
-    assert node.log_in().told == [""]
-    assert [len(guess.told) for guess in guesses] == [1, 0, 0, 0, 0]
+    assert node.log_in().outcomes == [""]
+    assert [len(guess.outcomes) for guess in guesses] == [1, 0, 0, 0, 0]
 
 
 def test_other_users_and_other_addresses_are_not_slowed() -> None:
     node = LoginNode()
     for _ in range(3):
         node.log_in(password="wrong")
-    assert node.log_in(user="other").told == ["user 'other' - invalid credentials"]
-    assert node.log_in(password="wrong", host="127.0.0.2").told == [INVALID]
+    assert node.log_in(user="other").outcomes == ["user 'other' - invalid credentials"]
+    assert node.log_in(password="wrong", host="127.0.0.2").outcomes == [INVALID]
 
 
 def test_a_slow_hash_is_computed_outside_and_the_login_waits_for_it() -> None:
@@ -179,9 +179,9 @@ def test_a_slow_hash_is_computed_outside_and_the_login_waits_for_it() -> None:
     waiter = node.log_in()
     [order] = node.asked()
     assert (order.algorithm, order.password_hash, order.password) == (SCRYPT, SLOW_HASH, "guest")
-    assert waiter.told == []
+    assert waiter.outcomes == []
     node.logins.verified(order.ticket, True)
-    assert waiter.told == [""]
+    assert waiter.outcomes == [""]
 
 
 def test_a_verified_password_is_remembered_until_the_user_changes() -> None:
@@ -189,11 +189,11 @@ def test_a_verified_password_is_remembered_until_the_user_changes() -> None:
     node.log_in()
     [order] = node.asked()
     node.logins.verified(order.ticket, True)
-    assert node.log_in().told == [""]
-    assert node.log_in(password="guess").told == []
+    assert node.log_in().outcomes == [""]
+    assert node.log_in(password="guess").outcomes == []
     assert len(node.asked()) == 1
     node.logins.forget("guest")
-    assert node.log_in().told == []
+    assert node.log_in().outcomes == []
     assert len(node.asked()) == 1
 
 
@@ -202,7 +202,7 @@ def test_a_wrong_password_is_not_remembered() -> None:
     first = node.log_in(password="wrong")
     [order] = node.asked()
     node.logins.verified(order.ticket, False)
-    assert first.told == [INVALID]
+    assert first.outcomes == [INVALID]
     node.log_in(password="wrong")
     assert len(node.asked()) == 1
 
@@ -212,7 +212,7 @@ def test_logins_with_the_same_password_wait_for_one_answer() -> None:
     waiters = [node.log_in() for _ in range(50)]
     [order] = node.asked()
     node.logins.verified(order.ticket, True)
-    assert [waiter.told for waiter in waiters] == [[""]] * 50
+    assert [waiter.outcomes for waiter in waiters] == [[""]] * 50
 
 
 def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
@@ -223,7 +223,7 @@ def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
     node.logins.verified(orders[0].ticket, False)
     [following] = node.asked()
     assert following.password == f"guess {RUNNING_CHECKS_MAX}"
-    assert [len(waiter.told) for waiter in waiters] == [1] + [0] * (RUNNING_CHECKS_MAX + 1)
+    assert [len(waiter.outcomes) for waiter in waiters] == [1] + [0] * (RUNNING_CHECKS_MAX + 1)
 
 
 def test_a_flood_of_guesses_from_one_address_does_not_delay_another() -> None:
@@ -235,17 +235,86 @@ def test_a_flood_of_guesses_from_one_address_does_not_delay_another() -> None:
     node.logins.verified(first.ticket, False)
     node.logins.verified(first.ticket + 1, False)
     assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}", "guest"]
-    assert waiter.told == []
+    assert waiter.outcomes == []
 
 
-def test_of_one_address_so_many_may_wait() -> None:
+def test_a_flood_of_guesses_does_not_delay_another_user_of_the_same_address() -> None:
     node = slow_node()
-    waiters = [
-        node.log_in(user=f"user {number}", host="10.0.0.1")
-        for number in range(RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX + 1)
-    ]
-    assert [waiter.told for waiter in waiters[:-1]] == [[]] * (RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX)
-    assert waiters[-1].told == [f"user 'user {RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX}' - invalid credentials"]
+    for number in range(QUEUED_CHECKS_MAX + RUNNING_CHECKS_MAX):
+        node.log_in(user=f"stranger {number}")
+    for number in range(QUEUED_CHECKS_MAX):
+        node.log_in(user="guest", password=f"guess {number}")
+    node.catalog.add_user(UserDefinition("alice", hash_password(SCRYPT, "alice", SALT), SCRYPT, [], {}))
+    waiter = node.log_in(user="alice", password="alice")
+    running = node.asked()
+    for order in running[:3]:
+        node.logins.verified(order.ticket, False)
+    following = node.asked()
+    # one of each: the strangers, guest, alice
+    assert [order.password for order in following] == ["guest", "guess 0", "alice"]
+    node.logins.verified(following[-1].ticket, True)
+    assert waiter.outcomes == [""]
+
+
+def test_refusals_of_one_address_are_answered_in_the_order_of_the_logins() -> None:
+    node = slow_node()
+    strangers = [node.log_in(user=f"stranger {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
+    known = node.log_in(password="guess")
+    orders = node.asked()
+    node.logins.verified(orders.pop(0).ticket, False)
+    orders += node.asked()
+    node.logins.verified(orders.pop(0).ticket, False)
+    [of_known] = node.asked()
+    assert of_known.password == "guess"
+    node.logins.verified(of_known.ticket, False)
+    # the turns of users decided it before strangers that came earlier
+    assert known.outcomes == []
+    orders += node.asked()
+    while orders:
+        assert known.outcomes == []
+        node.logins.verified(orders.pop(0).ticket, False)
+        orders += node.asked()
+    assert known.outcomes == [INVALID]
+    assert all(len(stranger.outcomes) == 1 for stranger in strangers)
+
+
+def test_of_one_address_so_many_may_wait_and_the_user_with_the_most_is_refused() -> None:
+    node = slow_node()
+    count = RUNNING_CHECKS_MAX + QUEUED_CHECKS_MAX
+    strangers = [node.log_in(user=f"stranger {number}", host="10.0.0.1") for number in range(count + 1)]
+    known = node.log_in(host="10.0.0.1")
+    # the last two strangers are not checked
+    passed: list[str] = []
+    orders = node.asked()
+    while orders:
+        passed.append(orders[0].password_hash.hex())
+        node.logins.verified(orders.pop(0).ticket, passed[-1] == SLOW_HASH.hex())
+        orders += node.asked()
+    assert len(passed) == count
+    assert known.outcomes == [FAR]
+    assert [len(stranger.outcomes) for stranger in strangers] == [1] * (count + 1)
+
+
+def test_a_refusal_takes_a_slow_hash_whichever_hash_the_user_has() -> None:
+    node = slow_node()
+    node.catalog.add_user(UserDefinition("quick", hash_password(SHA256, "quick", SALT), SHA256, [], {}))
+    node.catalog.add_user(UserDefinition("none", b"", "", [], {}))
+    assert node.log_in(user="quick", password="quick").outcomes == [""]
+    waiters = [node.log_in(user=user, password="guess") for user in ("quick", "none", "guest", "stranger")]
+    orders = node.asked()
+    assert [(order.algorithm, len(order.password_hash)) for order in orders] == [(SCRYPT, len(SLOW_HASH))] * 4
+    for order in orders:
+        node.logins.verified(order.ticket, False)
+    assert [len(waiter.outcomes) for waiter in waiters] == [1] * 4
+
+
+def test_a_refusal_takes_a_slow_hash_as_soon_as_one_user_has_one() -> None:
+    node = LoginNode()
+    assert node.log_in(password="guess").outcomes == [INVALID]
+    node.catalog.add_user(UserDefinition("slow", SLOW_HASH, SCRYPT, [], {}))
+    waiters = [node.log_in(user=user, password="other") for user in ("guest", "slow", "stranger")]
+    assert [waiter.outcomes for waiter in waiters] == [[]] * 3
+    assert [order.algorithm for order in node.asked()] == [SCRYPT] * 3
 
 
 def test_no_hash_is_computed_for_a_client_that_disconnected() -> None:
@@ -259,7 +328,7 @@ def test_no_hash_is_computed_for_a_client_that_disconnected() -> None:
     again = node.log_in(password=f"guess {RUNNING_CHECKS_MAX}")
     node.logins.verified(following.ticket, False)
     assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}"]
-    assert again.told == []
+    assert again.outcomes == []
 
 
 def test_an_unknown_user_costs_the_same_computation() -> None:
@@ -269,7 +338,7 @@ def test_an_unknown_user_costs_the_same_computation() -> None:
     assert len(order.password_hash) == len(SLOW_HASH)
     # even if the password matched the hash for unknown users, the user would not exist
     node.logins.verified(order.ticket, True)
-    assert waiter.told == ["user 'stranger' - invalid credentials"]
+    assert waiter.outcomes == ["user 'stranger' - invalid credentials"]
 
 
 def test_a_password_that_was_changed_meanwhile_is_good_no_more() -> None:
@@ -279,8 +348,8 @@ def test_a_password_that_was_changed_meanwhile_is_good_no_more() -> None:
     node.catalog.add_user(UserDefinition("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
     node.logins.forget("guest")
     node.logins.verified(order.ticket, True)
-    assert waiter.told == [INVALID]
-    assert node.log_in().told == []
+    assert waiter.outcomes == [INVALID]
+    assert node.log_in().outcomes == []
 
 
 def test_an_order_never_shows_its_password() -> None:
