@@ -83,3 +83,64 @@ def test_the_configured_default_user_counts_at_the_first_start_only(serve: Serve
     channel.expect_close(403, text, "basic.get")
     opened.close()
     assert node.stop() == 0
+
+
+def put_user(node: Serving, password: dict[str, str]) -> tuple[int, str]:
+    operator = Operator(node.address("http"), "guest-with-a-long-password")
+    status, answer = operator._call("PUT", ["users", "hare"], {"tags": "", **password})
+    return status, "" if status < 400 else json.loads(answer)["reason"]
+
+
+BACKEND = "credential_validator.validation_backend = rabbit_credential_validator"
+LONG = f"default_pass = guest-with-a-long-password\n{BACKEND}"
+
+
+def test_a_password_that_is_too_short_is_not_set(serve: Serve) -> None:
+    node = serve(configuration=f"{LONG}_min_password_length\ncredential_validator.min_length = 10\n")
+    assert put_user(node, {"password": "123456789"}) == (400, "minimum required password length is 10")
+    assert put_user(node, {"password": ""}) == (400, "minimum required password length is 10")
+    assert put_user(node, {"password": "1234567890"}) == (201, "")
+    # a hash tells nothing about its password, and a user without a password cannot log in with one
+    assert put_user(node, {"password_hash": ""}) == (204, "")
+    operator = Operator(node.address("http"), "guest-with-a-long-password")
+    users = {"users": [{"name": "imported", "password": "short", "tags": ""}]}
+    status, answer = operator._call("POST", ["definitions"], users)
+    assert (status, "minimum required password length is 10" in answer.decode()) == (400, True)
+
+
+def test_a_password_that_does_not_match_is_not_set(serve: Serve) -> None:
+    node = serve(configuration=f"{LONG}_password_regexp\ncredential_validator.regexp = [a-z]-[a-z]\n")
+    reason = "provided password does not match the validator regular expression"
+    assert put_user(node, {"password": "hello"}) == (400, reason)
+    assert put_user(node, {"password": "he-llo"}) == (201, "")
+
+
+def test_a_node_does_not_create_its_first_user_with_a_password_that_the_validator_refuses(tmp_path: Path) -> None:
+    (tmp_path / "node.conf").write_text(f"{BACKEND}_min_password_length\ncredential_validator.min_length = 10\n")
+    ended = subprocess.run(
+        [*COMMAND, "serve", "--config", str(tmp_path / "node.conf"), "--data", str(tmp_path / "data"), *FREE_PORTS],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "warren: credential_validator refuses the default_pass of the first user, guest: "
+        "minimum required password length is 10\n",
+    )
+
+
+def test_a_node_does_not_start_with_users_of_a_backend_that_it_cannot_ask(tmp_path: Path) -> None:
+    config = tmp_path / "node.conf"
+    for line in ("auth_backends.1 = rabbit_auth_backend_oauth2", "auth_ldap.servers.1 = ldap.example.com"):
+        config.write_text(f"{line}\n")
+        ended = subprocess.run(
+            [*COMMAND, "serve", "--config", str(config), "--data", str(tmp_path / "data"), *FREE_PORTS],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        key = line.partition(" ")[0]
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith(f"warren: {config} line 1: {key} ")
+        assert ended.stderr.count("\n") == 1

@@ -15,7 +15,7 @@ Not here: messages (`broker.journal.recovery`), later definitions (`broker.appli
 import hashlib
 from typing import final
 
-from warren.broker.access.passwords import SALT_OCTETS, hash_password
+from warren.broker.access.passwords import SALT_OCTETS, hash_password, password_refusal
 from warren.broker.metadata.access_definitions import PermissionDefinition, UserDefinition, VhostDefinition
 from warren.broker.metadata.definition_kinds import decode_definition
 from warren.broker.metadata.store import Definition, MetadataChangeLog, Snapshot
@@ -25,7 +25,7 @@ from warren.broker.model.local_queue import LocalQueue
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.routing.exchanges import Exchange
 from warren.broker.vhost import Vhost
-from warren.errors import ProtocolFault, StoreError
+from warren.errors import ConfigError, ProtocolFault, StoreError
 
 
 @final
@@ -140,6 +140,9 @@ def _add_default_user(
     salt = hashlib.blake2b(b"salt of the default user", key=seed[:64], digest_size=SALT_OCTETS).digest()
     algorithm = settings.password_hashing_module
     name = settings.default_user
+    refusal = password_refusal(settings.default_pass, settings.password_rules)
+    if refusal:
+        raise ConfigError(f"credential_validator refuses the default_pass of the first user, {name}: {refusal}")
     password_hash = hash_password(algorithm, settings.default_pass, salt) if settings.default_pass else b""
     transaction.put(UserDefinition(name, password_hash, algorithm, list(settings.default_user_tags), {}))
     for vhost in vhosts:

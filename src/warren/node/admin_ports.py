@@ -223,6 +223,8 @@ class ProcessControl:
             "channel_max": broker.channel_max,
             "consumer_timeout": broker.consumer_timeout_ms,
             "consumer_timeout_action": broker.consumer_timeout_action,
+            "credential_validator.min_length": broker.password_rules.bytes_min,
+            "credential_validator.regexp": broker.password_rules.pattern,
             "default_user": broker.default_user,
             "default_vhost": broker.default_vhost,
             "disk_free_limit.absolute": self._facts.disk_limit_bytes,

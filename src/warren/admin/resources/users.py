@@ -25,7 +25,7 @@ from warren.admin.http.responses import (
 from warren.admin.http.router import Resource, Routes, administrator, manager
 from warren.admin.http.schemas import NAMES, TEXT, WHOLE, an_object
 from warren.admin.listing.responses import object_response, rows_response
-from warren.broker.access.passwords import SALT_OCTETS, SHA256, hash_password
+from warren.broker.access.passwords import SALT_OCTETS, SHA256, hash_password, password_refusal
 from warren.broker.commands.requests import (
     ClearUserLimits,
     DeleteUser,
@@ -96,8 +96,11 @@ async def user_command(settings: BrokerSettings, name: str, document: Document) 
     tags = names_in(document, "tags")
     if "password_hash" in document:
         return _with_hash(name, document, tags)
-    algorithm = settings.password_hashing_module
-    return PutUser(name, await hashed(algorithm, text(document, "password")), algorithm, tags)
+    algorithm, password = settings.password_hashing_module, text(document, "password")
+    refusal = password_refusal(password, settings.password_rules) if "password" in document else ""
+    if refusal:
+        raise bad_request(refusal)
+    return PutUser(name, await hashed(algorithm, password), algorithm, tags)
 
 
 def _with_hash(name: str, document: Document, tags: list[str]) -> Command:

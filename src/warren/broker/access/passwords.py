@@ -9,6 +9,9 @@ slow on purpose; its hash has the parameters:
 
 A malformed hash, or one of an unknown algorithm, matches no password.
 
+The demands of `credential_validator.*` hold for passwords that are set as plain text; a hash tells nothing about its
+password.
+
 Not here: the source of the salt, and the thread that computes slow hashes (`node.password_checks`), cached digests
 (`broker.access.logins`).
 """
@@ -16,6 +19,9 @@ Not here: the source of the salt, and the thread that computes slow hashes (`nod
 import hashlib
 import hmac
 from typing import Final
+
+from warren.broker.model.name_pattern import NamePattern
+from warren.broker.model.settings import PasswordRules
 
 SHA256: Final = "rabbit_password_hashing_sha256"
 SHA512: Final = "rabbit_password_hashing_sha512"
@@ -43,6 +49,15 @@ NO_SLOW_HASH: Final = bytes([SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P]) + bytes(SALT_OCT
 def is_slow(algorithm: str) -> bool:
     """Whether the algorithm takes too long for a turn."""
     return algorithm == SCRYPT
+
+
+def password_refusal(password: str, rules: PasswordRules) -> str:
+    """Why a password must not be set, in RabbitMQ's words; empty if it may."""
+    if len(password.encode("utf-8", "surrogateescape")) < rules.bytes_min:
+        return f"minimum required password length is {rules.bytes_min}"
+    if rules.pattern and not NamePattern(rules.pattern).matches(password):
+        return "provided password does not match the validator regular expression"
+    return ""
 
 
 def hash_password(algorithm: str, password: str, salt: bytes) -> bytes:

@@ -17,6 +17,13 @@ NODE_KINDS: Final = (DISC, RAM)
 """Whether a cluster node keeps the definitions on disk, or only in memory."""
 
 
+class PasswordRules(NamedTuple):
+    """What a password that is set as plain text must have: so many bytes, and a match of this expression, if any."""
+
+    bytes_min: int = 0
+    pattern: str = ""
+
+
 @final
 class BrokerSettings:
     """One node's settings; the defaults are RabbitMQ 3.10's."""
@@ -63,6 +70,7 @@ class BrokerSettings:
         self.starts_empty = starts_empty
         # the hash for passwords that are set as plain text
         self.password_hashing_module = password_hashing_module
+        self.password_rules = PasswordRules()
         # users that may only connect from this machine
         self.loopback_users: list[str] = ["guest"] if loopback_users is None else loopback_users
         self.frame_max = frame_max

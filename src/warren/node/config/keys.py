@@ -19,6 +19,11 @@ from warren.node.tls import TLS_VERSIONS
 
 Parser = Callable[[str], object]
 
+ACCEPT_EVERYTHING = "rabbit_credential_validator_accept_everything"
+MIN_PASSWORD_LENGTH = "rabbit_credential_validator_min_password_length"
+PASSWORD_REGEXP = "rabbit_credential_validator_password_regexp"
+CREDENTIAL_VALIDATORS = (ACCEPT_EVERYTHING, MIN_PASSWORD_LENGTH, PASSWORD_REGEXP)
+
 SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
@@ -48,6 +53,9 @@ SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "collect_statistics_interval": ("sample_interval_ms", values.whole_number(100, 3_600_000)),
     "consumer_timeout": ("consumer_timeout_ms", values.timeout_ms),
     "consumer_timeout_action": ("consumer_timeout_action", values.one_of(("close", "requeue"))),
+    "credential_validator.min_length": ("password.bytes_min", values.whole_number(1, 255)),
+    "credential_validator.regexp": ("password.pattern", values.expression),
+    "credential_validator.validation_backend": ("credential_validator", values.one_of(CREDENTIAL_VALIDATORS)),
     "default_pass": ("default_pass", values.text),
     "default_permissions.configure": ("default_configure", values.expression),
     "default_permissions.read": ("default_read", values.expression),
@@ -158,7 +166,6 @@ IGNORED_KEYS: frozenset[str] = frozenset(
         "cluster_name",
         "collect_statistics",
         "connection_max",
-        "credential_validator.*",
         "default_worker_pool_size",
         "definitions.*",
         "delegate_count",

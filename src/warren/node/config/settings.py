@@ -26,12 +26,23 @@ from typing import Any, cast
 from warren.broker.access.passwords import SCRYPT
 from warren.broker.access.users import ADMINISTRATOR
 from warren.broker.cluster.addresses import PEER_PORT
-from warren.broker.model.settings import BrokerSettings
+from warren.broker.model.settings import BrokerSettings, PasswordRules
 from warren.errors import ConfigError
 from warren.node.config import values
 from warren.node.config.cluster_settings import ClusterSettings, cluster_settings
 from warren.node.config.http_settings import HttpSettings, http_settings, load_balancers_of
-from warren.node.config.keys import SUPPORTED_KEYS, find_supported, is_ignored, nearest_key
+from warren.node.config.keys import (
+    ACCEPT_EVERYTHING,
+    HOLDS_ANYWAY,
+    MIN_PASSWORD_LENGTH,
+    PASSWORD_REGEXP,
+    SUPPORTED_KEYS,
+    find_supported,
+    is_ignored,
+    is_known,
+    nearest_key,
+    refusal,
+)
 from warren.node.listeners import ListenAddress
 from warren.node.logs import CATEGORIES, DEFAULT, LEVELS, PLAINTEXT
 from warren.node.proxy_protocol import LoadBalancers
@@ -288,7 +299,7 @@ def _broker_settings(gathered: _RawValues, flags: NodeFlags) -> BrokerSettings:
     mechanisms = gathered.members("auth_mechanisms")
     if not mechanisms:
         mechanisms = ["PLAIN", "AMQPLAIN", *(["EXTERNAL"] if _ssl_listeners(gathered) else [])]
-    return BrokerSettings(
+    settings = BrokerSettings(
         node_name=_node_name(flags.name),
         default_user_tags=_default_user_tags(gathered),
         starts_empty=bool(_definition_paths(gathered)),
@@ -296,6 +307,24 @@ def _broker_settings(gathered: _RawValues, flags: NodeFlags) -> BrokerSettings:
         auth_mechanisms=mechanisms,
         **chosen,
     )
+    settings.password_rules = _password_rules(gathered)
+    return settings
+
+
+def _password_rules(gathered: _RawValues) -> PasswordRules:
+    """As in RabbitMQ, the key of the chosen validator counts alone."""
+    chosen = gathered.values.get("credential_validator", ACCEPT_EVERYTHING)
+    rules = {"bytes_min": MIN_PASSWORD_LENGTH, "pattern": PASSWORD_REGEXP}
+    keys = {"bytes_min": "credential_validator.min_length", "pattern": "credential_validator.regexp"}
+    given = {name: gathered.values[f"password.{name}"] for name in rules if f"password.{name}" in gathered.values}
+    for name, validator in rules.items():
+        if name in given and chosen != validator:
+            raise ConfigError(
+                f"{keys[name]} has no effect without credential_validator.validation_backend = {validator}"
+            )
+        if name not in given and chosen == validator:
+            raise ConfigError(f"credential_validator.validation_backend = {validator} needs {keys[name]}")
+    return PasswordRules(**given)
 
 
 def _node_name(given: str) -> str:

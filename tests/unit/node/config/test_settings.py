@@ -266,6 +266,82 @@ def test_a_node_that_would_listen_nowhere_is_refused(read: Read) -> None:
 
 def test_a_key_either_acts_or_is_without_effect() -> None:
     assert set(SUPPORTED_KEYS) & IGNORED_KEYS == set()
+    assert set(REFUSED_KEYS) & (set(SUPPORTED_KEYS) | IGNORED_KEYS) == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "auth_ldap.servers.1 = ldap.example.com",
+        "auth_http.user_path = http://auth/user",
+        "auth_oauth2.resource_server_id = rabbitmq",
+        "auth_cache.cached_backend = ldap",
+        "trust_store.directory = /etc/trusted",
+        "ssl_options.depth = 2",
+        "ssl_options.ciphers.1 = ECDHE-ECDSA-AES256-GCM-SHA384",
+        "ssl_options.honor_cipher_order = false",
+        "management.ssl.depth = 1",
+        "management.disable_basic_auth = true",
+        "management.oauth_enabled = true",
+        "management.hsts.policy = max-age=31536000",
+        "prometheus.ssl.port = 15691",
+    ],
+)
+def test_a_setting_that_asks_for_security_in_vain_stops_the_node(read: Read, line: str) -> None:
+    key, _, value = line.partition(" = ")
+    with pytest.raises(ConfigError, match=rf"my\.conf line 1: {re.escape(key)} has no effect in Warren: .*; remove"):
+        read(line)
+    variable = f"WARREN_{key.replace('.', '__').upper()}"
+    with pytest.raises(ConfigError, match=f"environment variable {variable}: {re.escape(key)} has no effect"):
+        read("", {variable: value})
+
+
+@pytest.mark.parametrize("backend", ["ldap", "rabbit_auth_backend_oauth2", "http", "cache", "unheard-of"])
+def test_a_backend_of_users_other_than_the_internal_one_stops_the_node(read: Read, backend: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(f"auth_backends.1 = internal\nauth_backends.2.authn = {backend}")
+    assert str(refused.value).endswith(
+        f"my.conf line 2: auth_backends.2.authn must be one of internal, rabbit_auth_backend_internal, not '{backend}'"
+    )
+
+
+@pytest.mark.parametrize("line", [f"{key} = {value}" for key, value in HOLDS_ANYWAY.items()])
+def test_a_demand_that_holds_anyway_is_accepted_without_a_warning(read: Read, line: str) -> None:
+    assert read(line).without_effect == []
+
+
+BACKEND = "credential_validator.validation_backend = rabbit_credential_validator"
+
+
+@pytest.mark.parametrize(
+    ("lines", "length", "pattern"),
+    [
+        ("", 0, ""),
+        (f"{BACKEND}_accept_everything", 0, ""),
+        (f"{BACKEND}_min_password_length\ncredential_validator.min_length = 30", 30, ""),
+        (f"{BACKEND}_password_regexp\ncredential_validator.regexp = ^[A-Z]", 0, "^[A-Z]"),
+    ],
+)
+def test_the_chosen_validator_says_what_passwords_must_have(read: Read, lines: str, length: int, pattern: str) -> None:
+    assert read(lines).broker.password_rules == (length, pattern)
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (f"{BACKEND}_min_password_length", "needs credential_validator.min_length"),
+        (f"{BACKEND}_password_regexp", "needs credential_validator.regexp"),
+        ("credential_validator.min_length = 8", "credential_validator.min_length has no effect without"),
+        (f"{BACKEND}_min_password_length\ncredential_validator.min_length = 0", "a whole number from 1 to 255"),
+        (f"{BACKEND}_password_regexp\ncredential_validator.regexp = [a", "must be a regular expression"),
+        ("credential_validator.validation_backend = mine", "must be one of rabbit_credential_validator_accept"),
+        ("credential_validator.length = 8", "unknown key credential_validator.length"),
+    ],
+)
+def test_an_incomplete_validator_stops_the_node(read: Read, lines: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read(lines)
+    assert sentence in str(refused.value)
 
 
 def test_data_is_kept_in_var_by_default(read: Read) -> None:
