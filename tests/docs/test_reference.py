@@ -10,7 +10,7 @@ from tests.docs.pages import DOCS, ROOT, Page, codes, pages, read_page
 from warren.admin.api import api_router
 from warren.broker.queues.arguments import CLASSIC_ARGUMENTS, OVERFLOWS, QUORUM_ARGUMENTS, STREAM_ARGUMENTS
 from warren.broker.routing.exchange_types import EXCHANGE_TYPES, MATCH_KINDS
-from warren.node.config.keys import IGNORED_KEYS, SUPPORTED_KEYS
+from warren.node.config.keys import IGNORED_KEYS, REFUSED_KEYS, SUPPORTED_KEYS
 from warren.node.config.settings import NodeFlags, NodeSettings, parse_settings, read_settings
 
 ALL_PAGES = pages()
@@ -62,6 +62,11 @@ def test_the_keys_said_to_have_no_effect_are_those_of_the_code() -> None:
     rows = manual("operating.md").rows("about", "accepted, without effect")
     documented = [name for row in rows for name in codes(row[1])]
     assert sorted(documented) == sorted(IGNORED_KEYS)
+
+
+def test_the_keys_said_to_be_refused_are_those_of_the_code() -> None:
+    documented = [name for row in manual("operating.md").rows("about", "refused") for name in codes(row[1])]
+    assert sorted(documented) == sorted(REFUSED_KEYS)
 
 
 @pytest.mark.parametrize("line", default_lines())

@@ -1,13 +1,17 @@
-"""Every key of a configuration file: the supported ones, and those of RabbitMQ that have no effect yet.
+"""Every key of a configuration file: the supported ones, those of RabbitMQ that have no effect, and those that are
+refused.
 
-`ACTING` says which setting a key fills and how its text is parsed. A key that ends in `.*` is a family
+A key that asks for security, and has no effect here, stops the node: an operator who writes it relies on it. The
+exception is a value that holds anyway (`HOLDS_ANYWAY`).
+
+`SUPPORTED_KEYS` says which setting a key fills and how its text is parsed. A key that ends in `.*` is a family
 (`listeners.tcp.default`, `listeners.tcp.1`): the rest of the key and the value go to a list, in order.
 
 Not here: the settings themselves (`node.config.settings`).
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 from warren.broker.access.passwords import ALGORITHMS
 from warren.broker.model.settings import NODE_KINDS
@@ -25,6 +29,7 @@ PASSWORD_REGEXP = "rabbit_credential_validator_password_regexp"
 CREDENTIAL_VALIDATORS = (ACCEPT_EVERYTHING, MIN_PASSWORD_LENGTH, PASSWORD_REGEXP)
 
 SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
+    "auth_backends.*": ("auth_backends", values.one_of(("internal", "rabbit_auth_backend_internal"))),
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
     "cluster.cookie": ("cluster.cookie", values.text),
@@ -87,6 +92,7 @@ SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "log.upgrade.level": ("log.upgrade.level", values.one_of(LEVELS)),
     "loopback_users": ("loopback_users_none", values.one_of(("none",))),
     "loopback_users.*": ("loopback_users", values.truth),
+    "management.allow_hosts.*": ("allowed_hosts", values.name),
     "management.cors.allow_origins.*": ("cors_origins", values.name),
     "management.cors.max_age": ("cors_max_age_s", values.whole_number(0, 86400)),
     "management.http.max_body_size": ("http.body_bytes_max", values.whole_number(1, 2**31 - 1)),
@@ -117,6 +123,7 @@ SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "mirroring_sync_max_throughput": ("sync_bytes_per_s", values.information_size),
     "net_ticktime": ("cluster.silence_s", values.whole_number(1, 3600)),
     "password_hashing_module": ("password_hashing_module", values.one_of(ALGORITHMS)),
+    "prometheus.authentication.enabled": ("prometheus.authentication", values.truth),
     "prometheus.path": ("prometheus.path", values.url_path),
     "prometheus.return_per_object_metrics": ("prometheus.per_object", values.truth),
     "prometheus.tcp.ip": ("prometheus.ip", values.name),
@@ -152,11 +159,6 @@ KEY_FAMILIES: list[str] = [entry.removesuffix("*") for entry in SUPPORTED_KEYS i
 
 IGNORED_KEYS: frozenset[str] = frozenset(
     [
-        "auth_backends.*",
-        "auth_cache.*",
-        "auth_http.*",
-        "auth_ldap.*",
-        "auth_oauth2.*",
         "aws.*",
         "background_gc_enabled",
         "background_gc_target_interval",
@@ -209,15 +211,16 @@ IGNORED_KEYS: frozenset[str] = frozenset(
         "raft.*",
         "reverse_dns_lookups",
         "socket_writer.*",
-        "ssl_options",
-        "ssl_options.*",
         "ssl_allow_poodle_attack",
+        "ssl_options.bypass_pem_cache",
+        "ssl_options.hibernate_after",
+        "ssl_options.log_alert",
+        "ssl_options.reuse_session",
         "stomp.*",
         "stream.*",
         "sysmon_handler.*",
         "tcp_listen_options",
         "tcp_listen_options.*",
-        "trust_store.*",
         "vhost_restart_strategy",
         "vm_memory_calculation_strategy",
         "web_mqtt.*",
@@ -227,24 +230,81 @@ IGNORED_KEYS: frozenset[str] = frozenset(
 )
 
 
+_NO_BACKEND = "users are Warren's own, and it cannot ask others about them"
+_WEAKER_TLS = "TLS would be less strict than it asks for"
+
+REFUSED_KEYS: dict[str, str] = {
+    "auth_cache.*": _NO_BACKEND,
+    "auth_http.*": _NO_BACKEND,
+    "auth_ldap.*": _NO_BACKEND,
+    "auth_oauth2.*": _NO_BACKEND,
+    "management.csp.*": "the pages have a policy of their own, which cannot be changed",
+    "management.disable_basic_auth": "the HTTP API would accept passwords all the same",
+    "management.hsts.*": "browsers would not be told to use TLS",
+    "management.listener.ssl_opts.*": _WEAKER_TLS,
+    "management.login_session_timeout": "the pages would not ask for the password again",
+    "management.oauth_client_id": _NO_BACKEND,
+    "management.oauth_client_secret": _NO_BACKEND,
+    "management.oauth_enabled": _NO_BACKEND,
+    "management.oauth_provider_url": _NO_BACKEND,
+    "management.oauth_scopes": _NO_BACKEND,
+    "management.ssl.*": _WEAKER_TLS,
+    "prometheus.authentication.*": "the metrics would be given to everybody",
+    "prometheus.ssl.*": "the metrics would be sent without TLS",
+    "ssl_options": _WEAKER_TLS,
+    "ssl_options.*": _WEAKER_TLS,
+    "trust_store.*": "certificates are trusted by ssl_options.cacertfile alone",
+}
+"""Keys that ask for security, and what would happen if they were ignored."""
+
+HOLDS_ANYWAY: dict[str, str] = {
+    "management.disable_basic_auth": "false",
+    "management.oauth_enabled": "false",
+    "prometheus.authentication.enabled": "false",
+    "management.ssl.client_renegotiation": "false",
+    "management.ssl.honor_cipher_order": "true",
+    "management.ssl.secure_renegotiate": "true",
+    "ssl_options": "none",
+    "ssl_options.client_renegotiation": "false",
+    "ssl_options.honor_cipher_order": "true",
+    "ssl_options.secure_renegotiate": "true",
+}
+"""Keys of that kind with the value that needs nothing."""
+
+
+def refusal(key: str, value: str) -> str:
+    """Why the node must not start with this key and value; empty if it may."""
+    if key in IGNORED_KEYS or HOLDS_ANYWAY.get(key) == value:
+        return ""
+    return next((REFUSED_KEYS[one] for one in _patterns(key, REFUSED_KEYS)), "")
+
+
 def find_supported(key: str) -> tuple[str, str] | None:
-    """The entry of `ACTING` for a key, and the text in place of a family's star."""
+    """The entry of `SUPPORTED_KEYS` for a key, and the text in place of a family's star."""
     for family in KEY_FAMILIES:
         if key.startswith(family) and key != family:
             return f"{family}*", key.removeprefix(family)
     return (key, "") if key in SUPPORTED_KEYS else None
 
 
+def is_known(key: str) -> bool:
+    return find_supported(key) is not None or is_ignored(key) or any(_patterns(key, REFUSED_KEYS))
+
+
 def is_ignored(key: str) -> bool:
+    return any(_patterns(key, IGNORED_KEYS))
+
+
+def _patterns(key: str, known: Collection[str]) -> Iterator[str]:
+    """The entries that match the key: itself, or one that ends in a star."""
     parts = key.split(".")
-    return key in IGNORED_KEYS or any(
-        ".".join([*parts[:length], "*"]) in IGNORED_KEYS for length in range(1, len(parts))
-    )
+    candidates = [key, *(".".join([*parts[:length], "*"]) for length in range(1, len(parts)))]
+    return (one for one in candidates if one in known)
 
 
 def nearest_key(key: str) -> str:
     """The known key most like this one; empty if none is."""
-    known = [entry.removesuffix(".*") for entry in (*SUPPORTED_KEYS, *sorted(IGNORED_KEYS))]
+    known = [entry.removesuffix(".*") for entry in (*SUPPORTED_KEYS, *sorted(IGNORED_KEYS), *REFUSED_KEYS)]
     family, _, member = key.rpartition(".")
     for wanted, rest in ((key, ""), (family, f".{member}")):
         found = difflib.get_close_matches(wanted, known, n=1, cutoff=0.75)

@@ -228,6 +228,11 @@ class _RawValues:
             self.values[name] = value
 
     def _take_other(self, setting: RawSetting) -> None:
+        reason = refusal(setting.key, setting.value)
+        if reason:
+            raise ConfigError(f"{setting.where}: {setting.key} has no effect in Warren: {reason}; remove the line")
+        if setting.key in HOLDS_ANYWAY:
+            return
         if not is_ignored(setting.key):
             suggestion = nearest_key(setting.key)
             hint = f"; did you mean {suggestion}?" if suggestion else ""
@@ -286,7 +291,7 @@ def _take_environment(gathered: _RawValues, environment: Mapping[str, str]) -> l
         if variable in FLAG_VARIABLES:
             continue
         key = variable.removeprefix(ENVIRONMENT_PREFIX).replace("__", ".").lower()
-        if find_supported(key) or is_ignored(key):
+        if is_known(key):
             gathered.take(RawSetting(key, environment[variable], f"environment variable {variable}"))
         else:
             unknown.append(variable)
