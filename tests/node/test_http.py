@@ -115,15 +115,61 @@ def test_configured_limits_hold(serve: Serve) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize(
-    ("allowed", "origin"), [("https://a.example", "https://a.example"), ("*", "https://b.example")]
-)
-def test_pages_of_an_allowed_origin_may_ask_and_change(serve: Serve, allowed: str, origin: str) -> None:
+def test_pages_of_any_origin_may_use_only_logins_of_their_own(serve: Serve) -> None:
+    node = serve(
+        configuration="listeners.tcp.1 = 127.0.0.1:0\nmanagement.tcp.port = 0\nmanagement.cors.allow_origins.1 = *\n"
+    )
+    connection = plain(node)
+    elsewhere = {"origin": "https://b.example", "sec-fetch-site": "cross-site"}
+    _, headers, _ = asked(connection, "/api/whoami", headers=elsewhere)
+    assert headers["access-control-allow-origin"] == "*"
+    assert "access-control-allow-credentials" not in headers
+    assert asked(connection, "/api/vhosts/theirs", "PUT", elsewhere)[0] == 201
+    # a form of any page can send these without asking, with the login that the browser remembers
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        posted = {**elsewhere, "content-type": kind}
+        assert asked(connection, "/api/vhosts/theirs/start/warren@here", "POST", posted)[0] == 403
+    posted = {**elsewhere, "content-type": "application/json"}
+    assert asked(connection, "/api/vhosts/theirs/start/warren@here", "POST", posted)[0] != 403
+    connection.close()
+
+
+def test_a_client_on_this_machine_must_use_a_name_of_the_node(serve: Serve) -> None:
+    node = serve(
+        configuration="listeners.tcp.1 = 127.0.0.1:0\nmanagement.tcp.port = 0\nmanagement.allow_hosts.1 = mq.example\n"
+    )
+    connection = plain(node)
+    for name in (
+        "localhost",
+        "LOCALHOST:15672",
+        "warren.localhost:80",
+        "127.0.0.1:1",
+        "[::1]:15672",
+        "[::1]",
+        "MQ.example:80",
+    ):
+        assert asked(connection, "/api/whoami", headers={"host": name})[0] == 200, name
+    for name in (
+        "evil.example",
+        "evil.example:15672",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "mq.example.evil",
+    ):
+        for path in ("/api/whoami", "/metrics", "/"):
+            assert asked(connection, path, headers={"host": name})[0] == 421, name
+    # load balancers on this machine ask by any name
+    assert asked(connection, "/api/warren/fitness", headers={"host": "evil.example"})[0] == 200
+    connection.close()
+
+
+def test_pages_of_an_allowed_origin_may_ask_and_change(serve: Serve) -> None:
+    origin = "https://a.example"
     node = serve(
         "--name",
         "hare@here",
         configuration="listeners.tcp.1 = 127.0.0.1:0\nmanagement.tcp.port = 0\n"
-        f"management.cors.allow_origins.1 = {allowed}\n",
+        f"management.cors.allow_origins.1 = {origin}\n",
     )
     connection = plain(node)
     from_there = {"origin": origin, "sec-fetch-site": "cross-site"}

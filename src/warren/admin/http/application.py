@@ -13,7 +13,11 @@ There is no cookie, so there is no session to steal.
 request that may change something is refused if the browser says that another site sent it: by `sec-fetch-site`, which
 pages cannot forge, or in older browsers by `origin`. Clients that are not browsers send neither. The content type
 proves nothing, because scripts send JSON under any type. Origins in `management.cors.allow_origins` may do everything,
-as in RabbitMQ, and only they may read responses.
+as in RabbitMQ, and only they may read responses. If `*` allows every origin, responses say that browsers must not add
+remembered logins, and changes must be such that a browser asks first.
+
+*Rebound names.* A request from this machine must address the node by one of its names (`HostNames`), except when a load
+balancer asks for the node's fitness.
 
 Headers of every response forbid foreign scripts, caching and frames.
 
@@ -24,15 +28,17 @@ import base64
 import binascii
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
 
+from warren.admin.background import ErrorLog
 from warren.admin.context import AdminContext
 from warren.admin.http.authentication import ApiUser
 from warren.admin.http.documents import is_text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import (
+    JSON,
     ApiResponse,
     HttpFault,
     bad_request,
@@ -42,12 +48,14 @@ from warren.admin.http.responses import (
     login_required,
     malformed,
     method_not_allowed,
+    misdirected,
     not_authorised,
     not_found,
     refusal_fault,
 )
 from warren.admin.http.router import Endpoint, Router, segments_of
-from warren.admin.http.settings import ApplicationSettings, CrossOrigin
+from warren.admin.http.settings import FITNESS_PATH, ApplicationSettings, CrossOrigin, HostNames
+from warren.broker.access.logins import is_loopback
 from warren.errors import CommandRefused
 
 
@@ -90,13 +98,13 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 def cors_headers(call: ApiRequest, cross_origin: CrossOrigin) -> dict[str, str]:
     """Headers that let a page of an allowed origin read the response."""
     origin = call.header("origin")
-    if not cross_origin.allows(origin):
+    if cross_origin.names(origin):
+        headers = {"access-control-allow-origin": origin, "access-control-allow-credentials": "true"}
+    elif origin and cross_origin.allows_all:
+        headers = {"access-control-allow-origin": "*"}
+    else:
         return {}
-    headers = {
-        "access-control-allow-origin": origin,
-        "access-control-allow-credentials": "true",
-        "access-control-expose-headers": "location, x-silent-nodes",
-    }
+    headers["access-control-expose-headers"] = "location, x-silent-nodes"
     if call.method == "OPTIONS":
         headers["access-control-max-age"] = str(cross_origin.max_age_s)
         headers["access-control-allow-methods"] = call.header("access-control-request-method")
@@ -107,7 +115,7 @@ def cors_headers(call: ApiRequest, cross_origin: CrossOrigin) -> dict[str, str]:
 def refuse_cross_site(call: ApiRequest, cross_origin: CrossOrigin) -> None:
     """Raise a fault if a page of another site sent the request."""
     origin = call.header("origin")
-    if cross_origin.allows(origin):
+    if cross_origin.names(origin) or (cross_origin.allows_all and asked_first(call)):
         return
     site = call.header("sec-fetch-site")
     if site:
@@ -115,6 +123,17 @@ def refuse_cross_site(call: ApiRequest, cross_origin: CrossOrigin) -> None:
             raise cross_site()
     elif origin and not _same_host(origin, call.header("host")):
         raise cross_site()
+
+
+def asked_first(call: ApiRequest) -> bool:
+    """Whether a browser sends such a request of another site only after the node has allowed it (CORS preflight)."""
+    return call.method != "POST" or call.header("content-type").partition(";")[0].strip().lower() == JSON
+
+
+def refuse_rebound_name(call: ApiRequest, hosts: HostNames) -> None:
+    """Raise a fault if a client on this machine addresses the node by a name that is not one of its own."""
+    if is_loopback(call.peer_host) and not hosts.include(call.header("host")):
+        raise misdirected(call.header("host"))
 
 
 def _same_host(origin: str, host: str) -> bool:
@@ -138,12 +157,6 @@ SILENT_NODES = "x-silent-nodes"
 """The header that names the cluster members that did not contribute to a response."""
 
 _CHANGING_METHODS = frozenset({"PUT", "POST"})
-
-
-class ErrorLog(Protocol):
-    """The log for bugs."""
-
-    def error(self, event: str, **fields: object) -> None: ...
 
 
 class Application:
@@ -216,6 +229,8 @@ class Application:
         endpoint = resource.endpoint(call.method)
         if endpoint is None:
             raise method_not_allowed(resource.allowed())
+        if call.request.scope["path"] != FITNESS_PATH:
+            refuse_rebound_name(call, self._settings.hosts)
         if call.method not in SAFE_METHODS:
             refuse_cross_site(call, self._settings.cross_origin)
         call.body_bytes_max = endpoint.body_bytes_max(call.body_bytes_max)

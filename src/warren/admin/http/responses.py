@@ -129,6 +129,11 @@ def cross_site() -> HttpFault:
     return HttpFault(403, "forbidden", "a page of another site may not change anything here")
 
 
+def misdirected(host: str) -> HttpFault:
+    reason = f"{host} is not a name of this node; management.allow_hosts adds names"
+    return HttpFault(421, "misdirected_request", reason)
+
+
 def refusal_fault(refusal: CommandRefused) -> HttpFault:
     """The HTTP fault for a command that the broker refused."""
     if refusal.kind == "not_found":

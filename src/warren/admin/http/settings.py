@@ -3,6 +3,8 @@
 Not here: reading them (`node.config`), listeners (`node.http_listeners`).
 """
 
+import ipaddress
+import re
 from dataclasses import dataclass, field
 
 BODY_BYTES_MAX = 20_000_000
@@ -28,9 +30,8 @@ class HttpLimits:
     # between two requests
     idle_timeout_s: float = 60.0
     connections_max: int = 1000
-    # a body has this long, and longer while it arrives at this rate
-    body_patience_s: float = 30.0
-    body_bytes_a_second: int = 10_000
+    # from the end of a request's head to the end of its body, however long it is
+    body_timeout_s: float = 60.0
     # for a response that is not read, and for a connection that is not closed
     unread_patience_s: float = 30.0
     look_every_s: float = 1.0
@@ -38,13 +39,53 @@ class HttpLimits:
 
 @dataclass(frozen=True)
 class CrossOrigin:
-    """`management.cors.*`: the sites whose pages may use the API."""
+    """`management.cors.*`: the sites whose pages may use the API.
+
+    `*` allows every site to read and change with a login that the page itself has, and not with one that the browser
+    remembers: a browser adds that to the requests of any page.
+    """
 
     allowed: list[str] = field(default_factory=list)
     max_age_s: int = 1800
 
-    def allows(self, origin: str) -> bool:
-        return bool(origin) and ("*" in self.allowed or origin in self.allowed)
+    def names(self, origin: str) -> bool:
+        """Whether pages of this origin may also use a login that the browser remembers."""
+        return bool(origin) and origin != "*" and origin in self.allowed
+
+    @property
+    def allows_all(self) -> bool:
+        return "*" in self.allowed
+
+
+@dataclass(frozen=True)
+class HostNames:
+    """The names by which clients on this machine may address the node.
+
+    A page of another site can resolve the name of that site to the loopback address (DNS rebinding). To the browser its
+    requests to this node are then requests to that site, and `guest` may log in. Only the header `host` tells them
+    apart. An address is no name and cannot be rebound.
+    """
+
+    # `management.allow_hosts.*`, and the names of the machine
+    allowed: frozenset[str] = frozenset()
+
+    def include(self, host_header: str) -> bool:
+        host = host_header.rpartition(":")[0] if _PORT.search(host_header) else host_header
+        name = host.lower().rstrip(".")
+        if not name or name == "localhost" or name.endswith(".localhost"):
+            return True
+        return "*" in self.allowed or name in self.allowed or _is_address(name.strip("[]"))
+
+
+_PORT = re.compile(r":\d*\Z")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -53,3 +94,4 @@ class ApplicationSettings:
 
     body_bytes_max: int = BODY_BYTES_MAX
     cross_origin: CrossOrigin = field(default_factory=CrossOrigin)
+    hosts: HostNames = field(default_factory=HostNames)

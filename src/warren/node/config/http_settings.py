@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren.admin.history.sampler import SAMPLE_EVERY_MS
-from warren.admin.http.settings import ApplicationSettings, CrossOrigin, HttpLimits
+from warren.admin.http.settings import ApplicationSettings, CrossOrigin, HostNames, HttpLimits
 from warren.admin.metrics.scrape import PATH
 from warren.admin.tracing.files import TraceRotation
 from warren.node.listeners import ListenAddress
@@ -111,7 +111,13 @@ def _application(values: Mapping[str, Any], families: Mapping[str, Mapping[str, 
             allowed=list(families.get("cors_origins", {}).values()),
             max_age_s=values.get("cors_max_age_s", default.cross_origin.max_age_s),
         ),
+        hosts=HostNames(frozenset(name.lower() for name in _host_names(families))),
     )
+
+
+def _host_names(families: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    own = socket.gethostname()
+    return [own, own.partition(".")[0], *families.get("allowed_hosts", {}).values()]
 
 
 def _trace_rotation(values: Mapping[str, Any]) -> TraceRotation:
