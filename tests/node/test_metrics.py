@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import subprocess
+import sys
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pika
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.node.conftest import Serve
+from tests.node.conftest import Connect, Serve
 from tests.node.serving import COMMAND, DEADLINE_S, Serving
 from tests.node.test_http import LOGIN, asked, plain
 from tests.support.ports import free_port
@@ -78,6 +79,39 @@ def test_the_port_for_metrics_serves_nothing_else(serve: Serve) -> None:
     _, _, body = asked(connection, "/metrics")
     assert b'telemetry_scrape_size_bytes_count{registry="per-object"' in body
     connection.close()
+
+
+def statuses(connection: http.client.HTTPConnection, login: dict[str, str]) -> list[int]:
+    found = []
+    for path in ("/metrics", "/metrics/default", "/metrics/per-object", "/metrics/detailed?family=vhost_status"):
+        connection.request("GET", path, headers=login)
+        answer = connection.getresponse()
+        answer.read()
+        found.append(answer.status)
+    connection.close()
+    return found
+
+
+def test_names_of_objects_need_a_login_on_the_http_port(serve: Serve) -> None:
+    node = serve("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0")
+    assert statuses(scrapes(node), {}) == [200, 200, 200, 200]
+    assert statuses(plain(node), {}) == [200, 200, 401, 401]
+    assert statuses(plain(node), LOGIN) == [200, 200, 200, 200]
+
+
+def test_every_scrape_needs_a_login_if_configured_so(serve: Serve) -> None:
+    configuration = "prometheus.authentication.enabled = true"
+    node = serve("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", configuration=configuration)
+    for connect in (scrapes, plain):
+        assert statuses(connect(node), {}) == [401, 401, 401, 401]
+        assert statuses(connect(node), LOGIN) == [200, 200, 200, 200]
+
+
+def test_ports_that_are_not_given_are_on_the_host_that_is(serve: Serve) -> None:
+    node = serve("--amqp", "127.0.0.1:0", configuration="management.tcp.port = 0")
+    hosts = [line.partition("address=")[2].split()[0].rpartition(":")[0] for line in node.events("listener.opened")]
+    assert len(hosts) >= 3
+    assert set(hosts) == {"127.0.0.1"}
 
 
 def test_the_configuration_says_where_and_how_metrics_are_served(serve: Serve) -> None:
@@ -168,7 +202,7 @@ def test_rates_and_samples_are_what_was_published(serve: Serve) -> None:
 
 
 def _check_sample(sample: int, at_s: float, confirmed: list[tuple[float, int]]) -> None:
-    """It is as much as was published some time before, which a busy machine stretches."""
+    """It equals the count published some time before; a busy machine stretches that time."""
     slack_s = 3 * INTERVAL_S + 1.5
     least = max((count for when, count in confirmed if when < at_s - slack_s), default=0)
     most = max((count for when, count in confirmed if when < at_s + slack_s), default=0)
@@ -197,8 +231,8 @@ def test_few_scrapes_are_under_way_at_a_time(serve: Serve) -> None:
     with ExitStack() as unread:
         for _ in range(SCRAPES_MAX):
             scrape = unread.enter_context(socket.create_connection(scrape_address(node), timeout=DEADLINE_S))
-            scrape.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: here\r\n\r\n")
-            # the answer has begun, and is longer than all buffers for a client that does not read it
+            scrape.sendall(b"GET /metrics/per-object HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            # the answer has begun, and exceeds all buffers of a client that does not read
             assert scrape.recv(1) == b"H"
         assert scraped_status(node) == 503
     deadline = time.monotonic() + DEADLINE_S

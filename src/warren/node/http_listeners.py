@@ -27,8 +27,8 @@ from warren.admin.http.authentication import Authenticator
 from warren.admin.http.quotas import BodyBudget
 from warren.admin.http.router import Router, monitor
 from warren.admin.http.server import HttpServer, no_balancer
-from warren.admin.http.settings import ApplicationSettings, HttpLimits
-from warren.admin.metrics.scrape import Metrics
+from warren.admin.metrics.scrape import PATH, Metrics
+from warren.admin.peer_requests import PeerQueryHandler
 from warren.admin.peers import Peers
 from warren.admin.ports import BridgesPort, ListenerFacts, PeerPort
 from warren.admin.tracing.files import TraceDirectory
@@ -69,7 +69,8 @@ class MetricsListener:
         self, admin_context: AdminContext, metrics: Metrics, settings: HttpSettings, bodies: BodyBudget
     ) -> HttpServer:
         router = Router()
-        for template, resource in metrics.routes(self._settings.path).items():
+        level = monitor if self._settings.authentication else None
+        for template, resource in metrics.routes(self._settings.path, level, level).items():
             router.add(template, resource)
         application = Application(router, admin_context, settings.application, self._log)
         server = self._server = HttpServer(application, asyncio.get_running_loop(), settings.limits, bodies)
@@ -165,7 +166,8 @@ class HttpListeners:
         )
         metrics = Metrics(admin_context, self._settings.prometheus.per_object)
         router = api_router()
-        for template, resource in metrics.routes().items():
+        totals = monitor if self._settings.prometheus.authentication else None
+        for template, resource in metrics.routes(PATH, totals, monitor).items():
             router.add(template, resource)
         self._application = application = Application(router, admin_context, self._settings.application, self._log)
         if peer_links is not None:

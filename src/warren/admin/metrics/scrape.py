@@ -1,7 +1,9 @@
 """The paths that Prometheus scrapes: `/metrics`, `/metrics/per-object`, `/metrics/detailed`.
 
-As with RabbitMQ's plugin, a scrape needs no login: it shows numbers and names, not messages. So the cost is bounded:
-few scrapes run at a time, and further ones are told to come again.
+On the metrics port a scrape needs no login unless the operator asks for one, as with RabbitMQ's plugin. On the HTTP
+port, which more people reach, samples with the names of objects need one: names of queues, virtual hosts and users are
+not for strangers. A login must have the tag `monitoring`. The cost is bounded: few scrapes run at a time, and further
+ones are told to come again.
 
 All samples of a family stand together, but values are read object by object. So for each group all values are read
 first, as columns, and then written column by column. Memory holds a number for each sample of the largest group and a
@@ -17,12 +19,11 @@ Not here: registries (`metrics.groups`), listeners (`node.http_listeners`).
 import time
 import zlib
 from collections.abc import AsyncIterator
-from urllib.parse import parse_qsl
 
 from warren.admin.context import AdminContext
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import ApiResponse
-from warren.admin.http.router import Resource
+from warren.admin.http.router import AccessLevel, Resource
 from warren.admin.metrics.groups import PER_OBJECT, WHOLE, MetricGroup, named
 from warren.admin.metrics.scrape_source import ScrapeSource
 from warren.admin.metrics.text import CONTENT_TYPE, SUMMARY, MetricFamily, Value, labels, number
@@ -122,11 +123,14 @@ class Metrics:
         self._telemetry = ScrapeTelemetry()
         self._under_way = 0
 
-    def routes(self, path: str = PATH) -> dict[str, Resource]:
+    def routes(self, path: str, totals: AccessLevel | None, objects: AccessLevel | None) -> dict[str, Resource]:
+        """`totals` and `objects` are the access levels of samples without and with names of objects."""
         path = path.rstrip("/")
+        default = Resource(objects if self._per_object else totals, {"GET": self.default})
         return {
-            path or "/": Resource(None, {"GET": self.default}),
-            f"{path}/{{registry}}": Resource(None, {"GET": self.named}),
+            path or "/": default,
+            f"{path}/default": default,
+            f"{path}/{{registry}}": Resource(objects, {"GET": self.named}),
         }
 
     async def default(self, call: ApiRequest) -> ApiResponse:
@@ -134,8 +138,6 @@ class Metrics:
 
     async def named(self, call: ApiRequest) -> ApiResponse:
         registry = call.params["registry"]
-        if registry == "default":
-            return await self.default(call)
         if registry == "per-object":
             return self._answer(call, registry, PER_OBJECT)
         if registry == "detailed":

@@ -44,6 +44,8 @@ class PrometheusSettings:
     path: str = PATH
     # whether a scrape without a document name has a sample for each object
     per_object: bool = False
+    # whether every scrape needs a login
+    authentication: bool = False
 
 
 @dataclass
@@ -136,4 +138,5 @@ def _prometheus(values: Mapping[str, Any], flag: ListenAddress | None) -> Promet
         asked_for="prometheus.port" in values or "prometheus.ip" in values,
         path=values.get("prometheus.path", PATH),
         per_object=values.get("prometheus.per_object", False),
+        authentication=values.get("prometheus.authentication", False),
     )
