@@ -9,8 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.node.certificate_files import Authority
 from tests.node.conftest import Serve
 from tests.node.serving import COMMAND, DEADLINE_S, Serving
@@ -57,7 +55,7 @@ def test_the_api_is_served_over_tls(serve: Serve, authority: Authority) -> None:
     assert node.stop() == 0
 
 
-def test_certificates_that_end_soon_are_told(serve: Serve, authority: Authority) -> None:
+def test_certificates_that_expire_soon_fail_the_health_check(serve: Serve, authority: Authority) -> None:
     node = serve(configuration=secure_configuration(authority))
     context = ssl.create_default_context(cafile=authority.path)
     connection = http.client.HTTPSConnection("localhost", node.address("http")[1], context=context, timeout=DEADLINE_S)
@@ -69,10 +67,10 @@ def test_certificates_that_end_soon_are_told(serve: Serve, authority: Authority)
     connection.close()
 
 
-def test_a_tls_port_is_no_plain_one(serve: Serve, authority: Authority) -> None:
+def test_a_tls_port_does_not_serve_plain_http(serve: Serve, authority: Authority) -> None:
     node = serve(configuration=secure_configuration(authority))
     with socket.create_connection(node.address("http"), timeout=DEADLINE_S) as client:
-        client.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert not client.recv(65536).startswith(b"HTTP/1.1 200")
     node.wait_for(lambda: node.events("tls_handshake.failed"))
 

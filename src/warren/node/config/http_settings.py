@@ -1,12 +1,17 @@
 """The settings of the HTTP listeners: `management.*`, `prometheus.*`, `trace_files.*`, the flag `--http`; and of load
 balancers: `proxy_protocol`, `proxy_protocol.from.*`, `management.proxy_protocol`.
 
+A listener whose address is not configured uses the host of a related one that is: the metrics listener that of the HTTP
+listener, and the HTTP listener that of `--amqp`. So a node that is told to listen on the loopback address does so with
+all its ports.
+
 As in RabbitMQ, an operator who configures `management.ssl.port` and no plain port gets a TLS listener alone.
 `management.listener.*` is RabbitMQ's older form of the same.
 
 Not here: the keys and their parsers (`node.config.keys`), the PROXY header (`node.proxy_protocol`).
 """
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,11 +73,11 @@ class HttpSettings:
 
 
 def http_settings(
-    values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]], flag: ListenAddress | None
+    values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]], flag: ListenAddress | None, amqp_host: str
 ) -> HttpSettings:
-    """From the file, the environment, and the flag's address if it was given."""
-    plain = flag or ListenAddress(values.get("http.ip", ""), values.get("http.port", DEFAULT_HTTP_PORT))
-    secured = [ListenAddress(values.get("https.ip", ""), values["https.port"])] if "https.port" in values else []
+    """From the file, the environment, and the flag's address if it was given; `amqp_host` is that of `--amqp`."""
+    plain = flag or ListenAddress(values.get("http.ip", amqp_host), values.get("http.port", DEFAULT_HTTP_PORT))
+    secured = [ListenAddress(values.get("https.ip", amqp_host), values["https.port"])] if "https.port" in values else []
     wants_plain = flag is not None or "http.port" in values or not secured
     if values.get("http.listener_ssl") and flag is None:
         secured, wants_plain = [*secured, plain], False
@@ -83,7 +88,7 @@ def http_settings(
         limits=_limits(values),
         application=_application(values, families),
         sample_interval_ms=values.get("sample_interval_ms", SAMPLE_EVERY_MS),
-        prometheus=_prometheus(values, flag),
+        prometheus=_prometheus(values, plain),
         trace_directory=values.get("traces.directory", ""),
         trace_rotation=_trace_rotation(values),
         balancers=load_balancers_of("management.proxy_protocol", values, families),
@@ -130,11 +135,11 @@ def _trace_rotation(values: Mapping[str, Any]) -> TraceRotation:
     )
 
 
-def _prometheus(values: Mapping[str, Any], flag: ListenAddress | None) -> PrometheusSettings:
-    """An `--http` with a free port gets a free metrics port, too."""
-    host, port = (flag.host, 0) if flag is not None and flag.port == 0 else ("", DEFAULT_METRICS_PORT)
+def _prometheus(values: Mapping[str, Any], http: ListenAddress) -> PrometheusSettings:
+    """An HTTP listener on a free port gets a free metrics port, too."""
+    port = 0 if http.port == 0 else DEFAULT_METRICS_PORT
     return PrometheusSettings(
-        address=ListenAddress(values.get("prometheus.ip", host), values.get("prometheus.port", port)),
+        address=ListenAddress(values.get("prometheus.ip", http.host), values.get("prometheus.port", port)),
         asked_for="prometheus.port" in values or "prometheus.ip" in values,
         path=values.get("prometheus.path", PATH),
         per_object=values.get("prometheus.per_object", False),

@@ -367,14 +367,15 @@ def _ssl_listeners(gathered: _RawValues) -> list[ListenAddress]:
 
 def _http_settings(gathered: _RawValues, flags: NodeFlags) -> HttpSettings:
     flag = _flag_address("--http", flags.http) if flags.http else None
-    return http_settings(gathered.values, gathered.families, flag)
+    amqp_host = _flag_address("--amqp", flags.amqp).host if flags.amqp else ""
+    return http_settings(gathered.values, gathered.families, flag, amqp_host)
 
 
 def _cluster_settings(gathered: _RawValues, flags: NodeFlags) -> ClusterSettings:
-    """An `--amqp` with a free port gets a free peer port, too."""
+    """Without `--peer`, the peer port is on the host of `--amqp`, and free if that is."""
     peer = _flag_address("--peer", flags.peer) if flags.peer else None
-    amqp = _flag_address("--amqp", flags.amqp) if flags.amqp else None
-    default = ListenAddress(amqp.host, 0) if amqp is not None and amqp.port == 0 else ListenAddress("", PEER_PORT)
+    amqp = _flag_address("--amqp", flags.amqp) if flags.amqp else ListenAddress("", DEFAULT_AMQP_PORT)
+    default = ListenAddress(amqp.host, PEER_PORT if amqp.port else 0)
     data_dir = flags.data or DEFAULT_DATA_DIRECTORY
     return cluster_settings(gathered.values, gathered.families, data_dir, peer or default, flags)
 

@@ -35,6 +35,16 @@ def test_the_flag_goes_before_the_file(tmp_path: Path) -> None:
     assert settings.tcp_listeners == [ListenAddress("127.0.0.1", 0)]
 
 
+def test_ports_that_are_not_given_are_on_the_host_that_is(tmp_path: Path) -> None:
+    settings = read(tmp_path, amqp="127.0.0.1:5673")
+    assert settings.tcp_listeners == [ListenAddress("127.0.0.1", 15672)]
+    assert settings.prometheus.address == ListenAddress("127.0.0.1", 15692)
+    assert read(tmp_path, http="127.0.0.1:8080").prometheus.address == ListenAddress("127.0.0.1", 15692)
+    assert read(tmp_path, "management.tcp.ip = ::1").prometheus.address == ListenAddress("::1", 15692)
+    both = read(tmp_path, "prometheus.tcp.ip = 10.0.0.1", amqp="127.0.0.1:5673", http=":8080")
+    assert (both.tcp_listeners, both.prometheus.address.host) == ([ListenAddress("", 8080)], "10.0.0.1")
+
+
 def test_a_tls_listener_alone_leaves_no_plain_one(tmp_path: Path) -> None:
     settings = read(tmp_path, "management.ssl.port = 15671\n")
     assert (settings.tcp_listeners, settings.ssl_listeners) == ([], [ListenAddress("", 15671)])
