@@ -26,6 +26,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from warren.admin.background import BackgroundTasks
@@ -188,6 +189,8 @@ class PeerConnections(KnownPeers):
         if not own.address:
             own.address = _reachable(self.sockets[0], own.name)
         self._keepers: dict[str, PeerDialer] = {}
+        # the IP addresses of each member's host, as of the last attempt to dial it
+        self._resolved: dict[str, set[str]] = {}
         self._ending: set[PeerConnection] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -209,7 +212,9 @@ class PeerConnections(KnownPeers):
         self._turns = turns
         self._loop = turns.loop
         self._complaints = ThrottledLog(self._loop, self._log)
-        self._door = PeerListener(self.sockets, self._contexts.listening, self._accepting, self._complaints)
+        self._door = PeerListener(
+            self.sockets, self._contexts.listening, self._accepting, self._complaints, self._member_addresses
+        )
         self._door.open(self._loop)
         self.members_changed()
 
@@ -223,6 +228,7 @@ class PeerConnections(KnownPeers):
         wanted = self._addresses()
         for name in [name for name in self._keepers if name not in wanted]:
             self._keepers.pop(name).stop()
+            self._resolved.pop(name, None)
             if name in self.links:
                 self.links[name].end(f"{name} is no longer a member", goodbye=True)
         for name, address in wanted.items():
@@ -315,7 +321,10 @@ class PeerConnections(KnownPeers):
         """Dial, or make the other side dial."""
         dials = self.own.name < keeper.name
         greeting = self._greeting(LINK if dials else KNOCK, keeper.name, self._begin if dials else _hang_up)
-        await dial(keeper.address, self._contexts.dialling, greeting)
+        await dial(keeper.address, self._contexts.dialling, greeting, partial(self._resolved.__setitem__, keeper.name))
+
+    def _member_addresses(self) -> set[str]:
+        return set().union(*self._resolved.values())
 
     async def _converse(self, conversation: PeerConversation) -> None:
         """Open a socket to its node."""

@@ -5,8 +5,10 @@ behind it is lost; it sets another protocol, or closes the transport. `finished`
 if it was completed, agreed or refused; otherwise with `HandshakeBroken`.
 
 **Listener.** Every connection has `HELLO_PATIENCE_S` for TLS and as long for the hello, and only a limited number may
-be in the handshake at once; further ones are refused. A lingering stranger costs a socket and two kilobytes. Its log
-lines are limited: ten a minute, and one line with the number of the dropped ones.
+be in the handshake at once: a share for each address, and a number for all addresses that are not those of members. The
+next connection ends the oldest handshake of its address, or of all strangers. A member needs milliseconds for its
+hello, so strangers that linger keep no member out, not even from its own address. A lingering stranger costs a socket
+and two kilobytes. Its log lines are limited: ten a minute, and one line with the number of the dropped ones.
 
 **Dialer.** A host may have several addresses; the first that answers counts. If all of them refused the connection, the
 host is up and the process is not (or a firewall rejects packets that it could drop).
@@ -20,6 +22,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
+from warren.admin.http.quotas import address_block
 from warren.broker.cluster.addresses import PeerAddress
 from warren.broker.cluster.hello import AGREED, REFUSED, TALKING, DialHello, Hello
 from warren.node.listeners import ListenAddress
@@ -144,7 +147,10 @@ class ThrottledLog:
         self._lines = 0
 
 
-HANDSHAKES_MAX = 64
+STRANGERS_MAX = 64
+"""Handshakes with addresses that no member has."""
+
+HANDSHAKES_PER_ADDRESS_MAX = 16
 TLS_GOODBYE_PATIENCE_S = 1.0
 WITHOUT_DESCRIPTORS_WAIT_S = 1.0
 
@@ -158,12 +164,16 @@ class PeerListener:
         context: ssl.SSLContext | None,
         greet: Callable[[], PeerHandshake],
         complaints: ThrottledLog,
+        member_addresses: Callable[[], set[str]],
     ) -> None:
+        """`member_addresses` are those of `address_block`."""
         self._sockets = sockets
         self._context = context
         self._greet = greet
         self._complaints = complaints
-        self._greeting: set[asyncio.Task[None]] = set()
+        self._member_addresses = member_addresses
+        # with their addresses and address blocks, oldest first
+        self._greeting: dict[asyncio.Task[None], tuple[ListenAddress, str]] = {}
         self._without_descriptors: dict[int, asyncio.TimerHandle] = {}
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -201,15 +211,30 @@ class PeerListener:
             self._without_descriptors[bound.fileno()] = waiting
             return
         where = ListenAddress(peer[0], peer[1])
-        if len(self._greeting) >= HANDSHAKES_MAX:
-            accepted.close()
-            self._complaints.warning("peer.refused", address=where, reason="too many are saying hello")
-            return
+        block = address_block(where.host)
+        self._make_room(block)
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = self._loop.create_task(self._let_in(accepted, where))
-        self._greeting.add(task)
-        task.add_done_callback(self._greeting.discard)
+        self._greeting[task] = (where, block)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._greeting.pop(task, None)
+
+    def _make_room(self, block: str) -> None:
+        """End the oldest handshake of this address, or of all strangers, if there are too many."""
+        members = self._member_addresses()
+        same = [task for task, (_, other) in self._greeting.items() if other == block]
+        strangers = [task for task, (_, other) in self._greeting.items() if other not in members]
+        if len(same) >= HANDSHAKES_PER_ADDRESS_MAX:
+            self._end(same[0], "too many of its address are saying hello")
+        elif block not in members and len(strangers) >= STRANGERS_MAX:
+            self._end(strangers[0], "too many are saying hello")
+
+    def _end(self, task: asyncio.Task[None], reason: str) -> None:
+        self._complaints.warning("peer.refused", address=self._greeting.pop(task)[0], reason=reason)
+        task.cancel()
 
     async def _let_in(self, accepted: socket.socket, where: ListenAddress) -> None:
         greeting = self._greet()
@@ -260,10 +285,19 @@ class DialFailed(Exception):
         self.by_peer = by_peer
 
 
-async def dial(address: PeerAddress, context: ssl.SSLContext | None, greeting: PeerHandshake) -> Hello:
+Resolved = Callable[[set[str]], None]
+"""Gets the IP addresses of a host, as `address_block` writes them."""
+
+
+async def dial(
+    address: PeerAddress, context: ssl.SSLContext | None, greeting: PeerHandshake, resolved: Resolved | None = None
+) -> Hello:
     """Do the handshake with the node at that address; raises `DialFailed`."""
     loop = asyncio.get_running_loop()
-    connected = await _connect(loop, address)
+    found = await _resolve(loop, address)
+    if resolved is not None:
+        resolved({address_block(str(where[0])) for _, _, _, _, where in found})
+    connected = await _connect(loop, found)
     options = tls_options(context)
     if context is not None:
         # the certificate's host is not checked: the authority and the cookie count
@@ -298,14 +332,17 @@ async def attach_handshake(
             connected.detach()
 
 
-async def _connect(loop: asyncio.AbstractEventLoop, address: PeerAddress) -> socket.socket:
+async def _resolve(loop: asyncio.AbstractEventLoop, address: PeerAddress) -> list[tuple[Any, ...]]:
     try:
         async with asyncio.timeout(CONNECT_PATIENCE_S):
-            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            return list(await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM))
     except TimeoutError:
         raise DialFailed(f"the host {address.host} was not found in {CONNECT_PATIENCE_S:g} s") from None
     except OSError as error:
         raise DialFailed(f"the host {address.host} is unknown: {error.strerror}") from error
+
+
+async def _connect(loop: asyncio.AbstractEventLoop, found: list[tuple[Any, ...]]) -> socket.socket:
     errors: list[OSError] = []
     for family, _, _, _, where in found:
         try:
