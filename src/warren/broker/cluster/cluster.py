@@ -145,7 +145,7 @@ class ClusterNode(LinkHost, QueueLocations, LivenessListener, TimerTarget):
 
     def take(self, event: Event) -> None:
         if isinstance(event, PeerReceived):
-            self.links.received(event.node, event.data, event.start)
+            self.links.received(event.node, event.data)
         elif isinstance(event, PeerConnected):
             if not self._left:
                 self._peer_connected(event)

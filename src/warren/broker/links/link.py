@@ -139,10 +139,10 @@ class NodeLink(LinkSender):
 
     # -- input
 
-    def receive(self, data: bytes, start: i64) -> None:
-        """Act on the bytes of one read, from `start` on; a `PeerFault` if they are invalid."""
+    def receive(self, data: bytes) -> None:
+        """Act on the bytes of one event; a `PeerFault` if they are invalid."""
         reader = self._reader
-        reader.feed(data, start)
+        reader.feed(data)
         try:
             # handling a record may end the link
             while not self.host_session.over and reader.next():
@@ -315,12 +315,12 @@ class NodeLinks(LinkDirectory):
         for queue in list(self._queues.get(node, {})):
             queue.linked(link)
 
-    def received(self, node: str, data: bytes, start: i64) -> None:
+    def received(self, node: str, data: bytes) -> None:
         link = self._links.get(node)
         if link is None:
             return
         try:
-            link.receive(data, start)
+            link.receive(data)
         except PeerFault as fault:
             self.turn.note("error", "link.broken", {"node": node, "reason": str(fault)})
             self.turn.effects.append(DropPeer(node, str(fault)))

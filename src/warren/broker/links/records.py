@@ -193,20 +193,18 @@ class RecordReader:
         self._pending_bytes: i64 = 0
         self._wanted: i64 = 0
 
-    def feed(self, data: bytes, start: i64 = 0) -> None:
-        """Add the bytes of one read, from `start` on; all complete records of the last read must have been stepped
-        through."""
+    def feed(self, data: bytes) -> None:
+        """Add the bytes of one event; all complete records of the last one must have been stepped through."""
         if self._pending_bytes != 0:
-            self._pending.append(memoryview(data)[start:])
-            self._pending_bytes += len(data) - start
+            self._pending.append(memoryview(data))
+            self._pending_bytes += len(data)
             if self._pending_bytes < self._wanted:
                 return
             data = b"".join(self._pending)
             self._pending = []
             self._pending_bytes = 0
-            start = 0
         self.data = data
-        self.end = start
+        self.end = 0
 
     def next(self) -> bool:
         """Step to the next complete record; False when more bytes are needed."""

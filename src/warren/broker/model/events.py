@@ -276,10 +276,9 @@ class PeerConnected(ClusterEvent):
 class PeerReceived(ClusterEvent):
     """Bytes of a link to another node, in order; usually everything that it sent in one turn."""
 
-    def __init__(self, node: str, data: bytes, start: int = 0) -> None:
+    def __init__(self, node: str, data: bytes) -> None:
         self.node = node
         self.data = data
-        self.start = start
 
 
 @final

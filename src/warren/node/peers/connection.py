@@ -5,7 +5,8 @@
     heartbeat nothing; sent when nothing else was
     goodbye   a sentence: why the sender ends the connection
 
-A read becomes at most one event. A read that begins within a large frame, or with its head, is passed on as it is.
+The socket writes into one buffer, and the broker gets each data frame whole, in one event and with one copy: the other
+node sent it in one turn, and half a record is of no use. A frame that is larger than the buffer is passed on in parts.
 
 **Silence.** Any input is a sign of life. Time is counted in ticks, eight in the shorter of the two nodes' timeouts. In
 each second tick without a write a heartbeat is sent. After as many ticks without a read as nearly fill this node's
@@ -37,6 +38,7 @@ GOODBYE = 3
 WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
 WRITE_LOW_WATER_BYTES = 1024 * 1024
 GOODBYE_PATIENCE_S = 1.0
+INPUT_BYTES = 1024 * 1024
 _TICKS = 8
 _TICKS_UNWRITTEN_MAX = 2
 
@@ -44,17 +46,18 @@ _HEAD = struct.Struct(">BI")
 _HEARTBEAT = _HEAD.pack(HEARTBEAT, 0)
 
 
-class PeerConnection(asyncio.Protocol):
+class PeerConnection(asyncio.BufferedProtocol):
     """Input from the node of `facts` becomes events; ordered bytes are sent. `ended` is called once."""
 
     __slots__ = (
         "_add",
-        "_begun",
         "_ended",
-        "_heard",
+        "_filled",
+        "_input",
         "_left",
         "_loop",
         "_quiet_max",
+        "_received_any",
         "_since",
         "_tick_s",
         "_ticks_quiet",
@@ -88,11 +91,12 @@ class PeerConnection(asyncio.Protocol):
         self._told_end = ended
         self._ended = False
         self._since = loop.time()
-        # missing bytes of the current data frame
+        # input that was not passed on, from the beginning of the buffer
+        self._input = memoryview(bytearray(INPUT_BYTES))
+        self._filled = 0
+        # missing bytes of the current data frame, whose head was read
         self._left = 0
-        # the beginning of an incomplete frame
-        self._begun = b""
-        self._heard = True
+        self._received_any = True
         self._ticks_quiet = 0
         self._ticks_unwritten = 0
         # a timeout of 0 could not be kept
@@ -104,10 +108,16 @@ class PeerConnection(asyncio.Protocol):
         """Take over the transport; `rest` came behind the handshake."""
         self._transport = transport
         transport.set_write_buffer_limits(WRITE_HIGH_WATER_BYTES, WRITE_LOW_WATER_BYTES)
+        # uvloop asks only when reading starts whether the protocol has a buffer
+        transport.pause_reading()
         transport.set_protocol(self)
+        transport.resume_reading()
         self._timer = self._loop.call_later(self._tick_s, self._tick)
-        if rest:
-            self.data_received(rest)
+        while rest:
+            room = self.get_buffer(len(rest))
+            part, rest = rest[: len(room)], rest[len(room) :]
+            room[: len(part)] = part
+            self.buffer_updated(len(part))
 
     def endpoints(self) -> tuple[tuple[str, int], tuple[str, int]]:
         """The addresses of this side and of the other."""
@@ -138,16 +148,22 @@ class PeerConnection(asyncio.Protocol):
         else:
             self._transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._input[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._ended:
             return
-        self._heard = True
-        self.received_bytes += len(data)
-        if len(data) <= self._left:
-            self._left -= len(data)
-            self._add(PeerReceived(self.facts.name, data))
-        else:
-            self._take_apart(self._begun + data if self._begun else data)
+        self._received_any = True
+        self.received_bytes += nbytes
+        self._filled += nbytes
+        at, reason = self._pass_on()
+        rest = self._filled - at
+        if at and rest:
+            self._input[:rest] = self._input[at : self._filled]
+        self._filled = rest
+        if reason:
+            self.end(reason)
 
     def pause_writing(self) -> None:
         if not self._ended:
@@ -167,45 +183,44 @@ class PeerConnection(asyncio.Protocol):
         if not self.gone.done():
             self.gone.set_result(None)
 
-    def _take_apart(self, data: bytes) -> None:
-        """Handle data that contains a frame head."""
-        self._begun = b""
+    def _pass_on(self) -> tuple[int, str]:
+        """Pass on complete data frames. The end of the handled input, and the reason if the connection is over."""
+        at, filled = 0, self._filled
         pieces: list[bytes] = []
         reason = ""
-        at, end = 0, len(data)
-        while at < end and not reason:
+        while not reason:
             if self._left:
-                piece = data[at : at + self._left]
+                missing = self._left > filled - at
+                # a frame that fills the whole buffer is passed on in parts
+                if missing and (at or filled < INPUT_BYTES):
+                    break
+                piece = bytes(self._input[at : at + self._left] if not missing else self._input)
                 pieces.append(piece)
                 self._left -= len(piece)
                 at += len(piece)
                 continue
-            if end - at < _HEAD.size:
-                self._begun = data[at:]
+            body = at + _HEAD.size
+            if body > filled:
                 break
-            kind, length = _HEAD.unpack_from(data, at)
-            at += _HEAD.size
+            kind, length = _HEAD.unpack_from(self._input, at)
             if kind == DATA:
                 self._left = length
-                if not pieces and at < end <= at + length:
-                    self._left -= end - at
-                    self._add(PeerReceived(self.facts.name, data, at))
-                    return
             elif kind == GOODBYE and length <= REFUSAL_BYTES_MAX:
-                if end - at < length:
-                    self._begun = data[at - _HEAD.size :]
+                if body + length > filled:
                     break
-                reason = f"it said goodbye: {refusal_text(data[at : at + length])}"
+                reason = f"it said goodbye: {refusal_text(bytes(self._input[body : body + length]))}"
             elif kind != HEARTBEAT or length:
                 reason = "it sent an invalid frame"
+            at = body
         if pieces:
             self._add(PeerReceived(self.facts.name, pieces[0] if len(pieces) == 1 else b"".join(pieces)))
-        if reason:
-            self.end(reason)
+        return at, reason
 
     def _tick(self) -> None:
-        self._ticks_quiet = 0 if self._heard else self._ticks_quiet + 1
-        self._heard = False
+        # before the rest, so that a tick that fails is not the last
+        self._timer = self._loop.call_later(self._tick_s, self._tick)
+        self._ticks_quiet = 0 if self._received_any else self._ticks_quiet + 1
+        self._received_any = False
         if self._ticks_quiet >= self._quiet_max:
             self.end(f"it was silent for {self.silence_s:g} s")
             return
@@ -213,7 +228,6 @@ class PeerConnection(asyncio.Protocol):
         if self._ticks_unwritten >= _TICKS_UNWRITTEN_MAX:
             self._ticks_unwritten = 0
             self._transport.write(_HEARTBEAT)
-        self._timer = self._loop.call_later(self._tick_s, self._tick)
 
     def _linger(self, sentence: bytes) -> None:
         transport = self._transport
