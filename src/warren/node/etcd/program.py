@@ -33,8 +33,8 @@ from warren.errors import ConfigError, StoreError
 from warren.node.tls import TlsFiles
 
 PLACES = ("etcd", "/usr/bin/etcd", "/usr/local/bin/etcd")
-_OLDEST = (3, 4, 22)
-_LOSING_DATA = ((3, 5, 0), (3, 5, 5))
+_OLDEST = (3, 4, 23)
+_REFUSED_FROM, _SOUND_AGAIN = (3, 5, 0), (3, 5, 9)
 _PATIENCE_S = 10.0
 _RELEASE_LOOKS = 30
 _RELEASE_PAUSE_S = 0.1
@@ -182,17 +182,22 @@ async def check_version(binary: str) -> None:
     refuse_version(binary, output.decode(errors="replace"))
 
 
-def refuse_version(binary: str, told: str) -> None:
+def refuse_version(binary: str, output: str) -> None:
     """Judge the output of `etcd --version`."""
-    found = _VERSION.search(told)
+    found = _VERSION.search(output)
     if found is None:
         raise ConfigError(f"{binary} does not tell its version as etcd does")
     version = (int(found[1]), int(found[2]), int(found[3]))
     name = ".".join(found.groups())
     if version < _OLDEST:
-        raise ConfigError(f"{binary} is etcd {name}; a cluster needs 3.4.22 or newer")
-    if _LOSING_DATA[0] <= version <= _LOSING_DATA[1]:
-        raise ConfigError(f"{binary} is etcd {name}; versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer")
+        raise ConfigError(
+            f"{binary} is etcd {name}; a cluster needs 3.4.23 or newer, because older versions lack security fixes"
+        )
+    if _REFUSED_FROM <= version < _SOUND_AGAIN:
+        raise ConfigError(
+            f"{binary} is etcd {name}; versions 3.5.0 to 3.5.8 can lose data (up to 3.5.5) or let users do more than "
+            "they may (CVE-2021-28235, CVE-2023-32082), use 3.5.9 or newer"
+        )
 
 
 def data_argument(settings: EtcdMemberSettings) -> str:

@@ -13,18 +13,18 @@ from warren.node.etcd.program import EtcdMemberSettings
 from warren.node.tls import TlsFiles
 
 
-@pytest.mark.parametrize("version", ["3.4.22", "3.4.23", "3.5.6", "3.5.21", "3.6.0", "4.0.0", "3.10.0"])
-def test_versions_that_keep_what_they_promise_will_do(version: str) -> None:
+@pytest.mark.parametrize("version", ["3.4.23", "3.4.26", "3.5.9", "3.5.21", "3.6.0", "4.0.0", "3.10.0"])
+def test_sound_versions_are_accepted(version: str) -> None:
     program.refuse_version("etcd", f"etcd Version: {version}\nGit SHA: 1234\nGo Version: go1.19.8\n")
 
 
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ("etcd Version: 3.4.21", "etcd is etcd 3.4.21; a cluster needs 3.4.22 or newer"),
-        ("etcd Version: 3.3.25", "etcd is etcd 3.3.25; a cluster needs 3.4.22 or newer"),
-        ("etcd Version: 3.5.0", "versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer"),
-        ("etcd Version: 3.5.5", "versions 3.5.0 to 3.5.5 can lose data, use 3.5.6 or newer"),
+        ("etcd Version: 3.4.22", "etcd is etcd 3.4.22; a cluster needs 3.4.23 or newer, because older versions lack"),
+        ("etcd Version: 3.3.25", "etcd is etcd 3.3.25; a cluster needs 3.4.23 or newer, because older versions lack"),
+        ("etcd Version: 3.5.0", "versions 3.5.0 to 3.5.8 can lose data (up to 3.5.5)"),
+        ("etcd Version: 3.5.8", "(CVE-2021-28235, CVE-2023-32082), use 3.5.9 or newer"),
         ("usage: etcd", "etcd does not tell its version as etcd does"),
     ],
 )
