@@ -23,6 +23,7 @@ from warren.node.cluster.agent import ClusterAgent
 from warren.node.cluster.refusals import MembershipRefused, not_in_the_cluster
 from warren.node.config import values
 from warren.node.config.settings import NodeSettings
+from warren.node.listeners import bound_address
 from warren.node.logs import Log
 from warren.node.resources import DiskWatch, MemoryWatch, resident_bytes
 from warren.node.turn_loop import Clock
@@ -47,7 +48,7 @@ class ProcessFacts:
         self.pid = os.getpid()
         self.started_at_ms = clock.now_ms()
         self.data_dir = data_dir
-        self.config_file = settings.config_file
+        self.config_file = os.path.abspath(settings.config_file) if settings.config_file else ""
         self.core_kind = process.core_kind()
         self.loop_name = loop_name
         self.processors = os.cpu_count() or 1
@@ -217,10 +218,15 @@ class ProcessControl:
             raise ForgetNodeRefused(refusal.code, str(refusal)) from refusal
 
     def settings(self) -> Mapping[str, object]:
-        broker, http = self._settings.broker, self._settings.http
+        broker, http, cluster = self._settings.broker, self._settings.http, self._settings.cluster
         return {
             "auth_mechanisms": list(broker.auth_mechanisms),
             "channel_max": broker.channel_max,
+            "cluster.cookie_file": "" if cluster.cookie else os.path.abspath(cluster.cookie_file),
+            "cluster.etcd.endpoints": list(cluster.etcd.endpoints),
+            "cluster.etcd.tls.cacertfile": "" if cluster.etcd.tls is None else cluster.etcd.tls.authorities,
+            "cluster.listeners": self._peer_addresses(),
+            "cluster.tls.certfile": cluster.tls.certfile,
             "consumer_timeout": broker.consumer_timeout_ms,
             "consumer_timeout_action": broker.consumer_timeout_action,
             "credential_validator.min_length": broker.password_rules.bytes_min,
@@ -235,15 +241,22 @@ class ProcessControl:
             "listeners.tcp": [str(address) for address in self._settings.tcp_listeners],
             **{f"log.{category}.level": level for category, level in self.log_levels().items()},
             "loopback_users": list(broker.loopback_users),
+            "management.allow_hosts": sorted(http.application.hosts.allowed),
+            "management.cors.allow_origins": list(http.application.cross_origin.allowed),
             "management.http.max_body_size": http.application.body_bytes_max,
             "management.proxy_protocol": http.balancers is not None,
             "management.ssl": [str(address) for address in http.ssl_listeners],
+            "management.ssl.versions": list(http.tls.versions),
             "management.tcp": [str(address) for address in http.tcp_listeners],
             "max_message_size": broker.max_message_size,
             "memory_monitor_interval": int(self._settings.memory_interval_s * 1000),
             "password_hashing_module": broker.password_hashing_module,
+            "prometheus.authentication.enabled": http.prometheus.authentication,
             "proxy_protocol": self._settings.balancers is not None,
+            "proxy_protocol.from": self._balancer_networks(),
             "ssl_options.certfile": self._settings.tls.certfile,
+            "ssl_options.versions": list(self._settings.tls.versions),
+            "total_memory_available_override_value": self._total_bytes(),
             "vm_memory_high_watermark.absolute": self._facts.memory_limit_bytes,
             "vm_memory_high_watermark_paging_ratio": broker.paging_ratio,
         }
@@ -257,6 +270,15 @@ class ProcessControl:
 
     def set_log_levels(self, levels: Mapping[str, str]) -> None:
         self._log.levels.change(levels)
+
+    def _peer_addresses(self) -> list[str]:
+        links = None if self._life is None else self._life.links
+        return [] if links is None else [str(bound_address(bound)) for bound in links.sockets]
+
+    def _balancer_networks(self) -> list[str]:
+        """The settings of both kinds of listeners name the same balancers."""
+        balancers = self._settings.balancers or self._settings.http.balancers
+        return [] if balancers is None else [str(network) for network in balancers.networks]
 
     def _total_bytes(self) -> int:
         return self._facts.memory_total_bytes

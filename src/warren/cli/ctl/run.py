@@ -15,7 +15,7 @@ from warren.cli.ctl import command_line, output
 from warren.cli.ctl.api import OK, STOPPED, USAGE, ApiRefusal, Failure, TimedOut, UsageFailure, WrongNodeState
 from warren.cli.ctl.catalog import GROUPS, VERBS
 from warren.cli.ctl.command_line import CommandLine
-from warren.cli.ctl.verb import Verb, VerbCall
+from warren.cli.ctl.verb import Rows, Verb, VerbCall
 
 INTERRUPTED: Final = 130
 
@@ -58,7 +58,7 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
     try:
         line.refuse_invalid()
         with closing(VerbCall(verb, line.arguments, line.options(os.environ), verb.patience_s)) as call:
-            _perform_running(call)
+            return _perform_running(call)
     except UsageFailure as misuse:
         print(f"{misuse.prefix}: {misuse.text}", file=sys.stderr)
         print(f"Arguments given:\n\t{' '.join(line.shown)}\n", file=sys.stderr)
@@ -72,13 +72,12 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
         sys.stdout.flush()
         print(failure.text, file=sys.stderr)
         return failure.exit_code
-    return OK
 
 
-def _perform_running(call: VerbCall) -> None:
+def _perform_running(call: VerbCall) -> int:
     """A verb fails with a hint if the node is stopped."""
     try:
-        _perform(call)
+        return _perform(call)
     except ApiRefusal as answer:
         if answer.error != STOPPED:
             raise
@@ -88,13 +87,16 @@ def _perform_running(call: VerbCall) -> None:
         ) from answer
 
 
-def _perform(call: VerbCall) -> None:
+def _perform(call: VerbCall) -> int:
     _check(call)
     if call.options.node and not call.verb.of_process:
         _ = call.node
     output.announce(call, call.banner())
-    if not call.options.dry_run:
-        output.write(call, call.verb.run(call))
+    if call.options.dry_run:
+        return OK
+    outcome = call.verb.run(call)
+    output.write(call, outcome)
+    return outcome.exit_code if isinstance(outcome, Rows) else OK
 
 
 def _check(call: VerbCall) -> None:

@@ -119,6 +119,7 @@ class Rows:
     items: Iterable[Mapping[str, object]]
     streamed: bool = False
     headed: bool = True
+    exit_code: int = OK
 
 
 @dataclass(frozen=True, slots=True)
