@@ -1,6 +1,6 @@
 # Each target first installs the things it needs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run setup quick test test-all rest faults lint conformance demo bank bench soak lock clean
+.PHONY: help run setup quick test test-all rest faults lint conformance demo bank bench soak lock sbom clean
 
 PYTEST := .venv/bin/python -m pytest
 # The tests start thousands of nodes and commands. With bytecode files, a start does not parse 300 modules again.
@@ -103,6 +103,9 @@ soak: setup ## the long runs: ten million mutated frames, ten thousand simulated
 
 lock: ## resolve the newest dependencies and write requirements/*.txt (needs uv)
 	tools/lock
+
+sbom: ## write build/sbom.cdx.json, the software bill of materials of a node (CycloneDX)
+	@python3 tools/sbom.py build/sbom.cdx.json
 
 clean: ## remove .venv, build products and caches; data in ./var stays
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
