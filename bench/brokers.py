@@ -1,6 +1,7 @@
 """The two brokers under comparison, each private, on free ports, with data that is thrown away.
 
     with warren() as broker: …      a node of this checkout (`make setup` first)
+    with checkout(DIR) as broker: … a node of another checkout, to compare two versions
     with rabbitmq() as broker: …    Debian's rabbitmq-server; its node name, cookie, port mapper and folders are its own
     with node("warren") as made: …  the same, to be started, stopped, killed and started again on the same data
 
@@ -90,11 +91,12 @@ class Node(ABC):
 
 
 class WarrenNode(Node):
+    name = "Warren"
+    program = WARREN
+
     def start(self) -> Broker:
-        if not WARREN.exists():
-            raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
         command = [
-            str(WARREN),
+            str(available(self.program)),
             "serve",
             *LISTENERS,
             "--data",
@@ -105,7 +107,18 @@ class WarrenNode(Node):
         with open(self._output, "ab") as output:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output)
         address, http = _ready_addresses(self._process, self._output)
-        return Broker("Warren", address, self._process.pid, http)
+        return Broker(self.name, address, self._process.pid, http)
+
+
+def available(program: pathlib.Path) -> pathlib.Path:
+    if not program.exists():
+        raise NotAvailable(f"{program} is missing: run `make setup` first")
+    return program
+
+
+def program_of(directory: pathlib.Path) -> pathlib.Path:
+    """The command `warren` of another checkout."""
+    return directory.resolve() / ".venv" / "bin" / "warren"
 
 
 def _ready_addresses(process: subprocess.Popen[bytes], log: pathlib.Path) -> tuple[tuple[str, int], tuple[str, int]]:
@@ -282,6 +295,17 @@ def own_folder(name: str) -> Iterator[pathlib.Path]:
 def warren() -> Iterator[Broker]:
     with node("warren") as made:
         yield made.start()
+
+
+@contextlib.contextmanager
+def checkout(directory: pathlib.Path) -> Iterator[Broker]:
+    with own_folder("warren") as folder:
+        made = WarrenNode(folder, ())
+        made.name, made.program = directory.name, program_of(directory)
+        try:
+            yield made.start()
+        finally:
+            made.close()
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from brokers import STOP_LIMIT_S, WARREN, NotAvailable, PortMapper, RabbitNode, own_folder
+from brokers import STOP_LIMIT_S, WARREN, NotAvailable, PortMapper, RabbitNode, available, own_folder
 from measure import processes_naming
 
 NODES = 3
@@ -64,27 +64,23 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def warren_cluster(count: int = NODES) -> Iterator[Cluster]:
-    if not WARREN.exists():
-        raise NotAvailable(f"{WARREN} is missing: run `make setup` first")
+def warren_cluster(count: int = NODES, program: pathlib.Path = WARREN, name: str = "Warren") -> Iterator[Cluster]:
+    """`program` may be of another checkout."""
+    warren = str(available(program))
     with own_folder("warren") as folder, contextlib.ExitStack() as held:
         directory = folder.resolve() / "cluster"
-        held.callback(_warren, "down", directory)
-        _warren("up", directory, f"--nodes={count}", "--amqp=0", "--http=0", "--peer=0")
+        held.callback(_run, warren, "cluster", "down", f"--data={directory}")
+        _run(warren, "cluster", "up", f"--data={directory}", f"--nodes={count}", "--amqp=0", "--http=0", "--peer=0")
         nodes = json.loads((directory / "cluster.json").read_text())["nodes"]
         yield Cluster(
-            "Warren",
+            name,
             [("127.0.0.1", node["amqp"]) for node in nodes],
             [_processes_of(directory, node["name"]) for node in nodes],
             [],
-            partial(_run, str(WARREN), "ctl", "--http", f"http://127.0.0.1:{nodes[0]['http']}"),
+            partial(_run, warren, "ctl", "--http", f"http://127.0.0.1:{nodes[0]['http']}"),
             [directory / node["name"] for node in nodes],
-            partial(_warren, "up", directory),
+            partial(_run, warren, "cluster", "up", f"--data={directory}"),
         )
-
-
-def _warren(command: str, directory: pathlib.Path, *options: str) -> None:
-    _run(str(WARREN), "cluster", command, f"--data={directory}", *options)
 
 
 def _run(*words: str, environment: dict[str, str] | None = None) -> str:
