@@ -37,6 +37,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Protocol
 
 from warren.broker.model.effects import (
@@ -233,7 +234,10 @@ class TurnLoop:
         if self._read_bytes >= READ_BYTES_A_TURN:
             self._unread.append(reader)
             reader.await_turn()
-        self.add(event)
+        self._events.append(event)
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._run)
 
     def add_now(self, event: Event) -> None:
         """The same, for a loop callback that would be the last of this round: the next turn runs at once."""
@@ -276,7 +280,7 @@ class TurnLoop:
         self._scheduled = False
         if self._stopped:
             return
-        started = time.perf_counter()
+        started = perf_counter()
         events = self._events
         self._events = []
         now_ms = self._clock.now_ms()
@@ -285,15 +289,17 @@ class TurnLoop:
         carry_out = self._carry_out
         try:
             effects = self._core.handle(events, now_ms)
-            handled = time.perf_counter()
+            handled = perf_counter()
             if SendToPeer in carry_out and len(effects) > 1:
                 effects.sort(key=_is_for_this_node)
             for effect in effects:
                 carry_out[type(effect)](effect)
-            self._read_again()
+            self._read_bytes = 0
+            if self._unread:
+                self._read_again()
             if self.after_turn is not None:
                 self.after_turn()
-            ended = time.perf_counter()
+            ended = perf_counter()
             if ended - started > SLOW_TURN_S:
                 self.slow.report(events, effects, started, handled, ended)
         except Exception:
@@ -301,12 +307,10 @@ class TurnLoop:
             self._log.critical("core.failed", exc_info=True)
 
     def _read_again(self) -> None:
-        self._read_bytes = 0
-        if self._unread:
-            unread = self._unread
-            self._unread = []
-            for reader in unread:
-                reader.turn_over()
+        unread = self._unread
+        self._unread = []
+        for reader in unread:
+            reader.turn_over()
 
     def _send_bytes(self, effect: SendBytes) -> None:
         link = self.links.get(effect.connection_id)
