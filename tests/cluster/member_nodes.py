@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tests.support.amqp_client import Channel, Connection
@@ -170,8 +171,9 @@ def ready_in(node: NodeProcess, queue: str) -> int:
 
 
 def holders(node: NodeProcess, queue: str) -> list[str]:
-    """The in-sync nodes of a mirrored queue, as a node reports them; none if it knows of no master."""
-    row = Operator(node.addresses["http"]).read("queues", "/", queue)
+    """The in-sync nodes of a mirrored queue, as a node reports them; none if it knows of no such queue or no master."""
+    rows = Operator(node.addresses["http"]).read("queues", "/")
+    row: dict[str, Any] = next((row for row in rows if row["name"] == queue), {})
     return sorted([row["node"], *row.get("synchronised_slave_nodes", [])]) if "node" in row else []
 
 
