@@ -185,6 +185,8 @@ def test_a_policy_may_allow_the_promotion_of_an_incomplete_mirror_when_a_node_is
     replica = replica_of(one)
     assert replica is not None
     assert "mirror.promoted_unsynced" in [said.name for said in replica.history.events]
+    # `warren ctl queue_story` has a column for each
+    assert all({"node", "epoch"} <= said.facts.keys() for said in replica.history.events)
 
 
 def test_with_fewer_nodes_in_sync_than_a_policy_demands_publishes_are_refused() -> None:

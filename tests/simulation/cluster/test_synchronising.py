@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from tests.simulation.cluster.mirrored import in_sync, mastered, replica_of, set_policy
+from tests.simulation.cluster.mirrored import FOREVER_MS, declare, in_sync, mastered, replica_of, set_policy
 from tests.simulation.cluster.scenario import ClusterScenario, Guest
 from warren.broker.commands.requests import CancelSync, SyncMirrors
 from warren.broker.model.events import CommandReceived
@@ -138,3 +138,18 @@ def test_a_backfill_is_no_faster_than_the_settings_allow() -> None:
     size_bytes = MESSAGES * len(PIECE)
     # the second slice waits for the rate limit
     assert (size_bytes - SLICE_BYTES) / 100 < took_ms < 1.5 * size_bytes / 100
+
+
+def test_the_history_says_why_a_mirror_was_dropped() -> None:
+    scenario = ClusterScenario()
+    one, two, three = scenario.nodes
+    declare(scenario, one)
+    two.kill(FOREVER_MS)
+    scenario.until(lambda: in_sync(one) == sorted([one.name, three.name]))
+    scenario.isolate(three)
+    scenario.until(lambda: in_sync(one) == [one.name])
+    replica = replica_of(one)
+    assert replica is not None
+    reasons = [said.facts["reason"] for said in replica.history.events if said.name == "mirror.dropped"]
+    assert reasons[0] in (f"{two.name} has stopped", f"{two.name} is not reached")
+    assert reasons[1:] == [f"{three.name} is not reached"]

@@ -60,6 +60,19 @@ def promotion_reason(peers: PeerIncarnations, incarnation: NodeIncarnation | Non
     return f"{incarnation[0]} is not reached"
 
 
+def drop_reason(peers: PeerIncarnations, incarnation: NodeIncarnation, members: list[str]) -> str:
+    """Why this incarnation is in sync no more, as this node sees it."""
+    node = incarnation[0]
+    if node not in members:
+        return f"{node} is no longer a member"
+    if peers.has_ended(incarnation):
+        return f"{node} has stopped"
+    reached = peers.reached_or_own(node)
+    if not reached:
+        return f"{node} is not reached"
+    return f"{node} has restarted" if reached != incarnation[1] else f"{node} did not follow in time"
+
+
 MASTER_LOST_DELAY_MS: Final[i64] = 300
 """How long a mirror waits for a lost link to the master to come back."""
 
@@ -144,7 +157,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             # if promoted with this gap, it would truncate the queue on mirrors that are complete
             self._report_damage(gap)
         elif self.contents.accept_gap():
-            self.note("warning", "mirror.lost_files", {"node": self._own[0], "reason": gap})
+            self.note("warning", "mirror.lost_files", {"reason": gap})
             self._turn.await_flush(self)
         else:
             self._prepared = True
@@ -165,7 +178,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
 
     def _report_damage(self, reason: str) -> None:
         """Log the damage. The replica takes part again when another node is master."""
-        self.note("error", "mirror.damaged", {"node": self._own[0], "reason": reason})
+        self.note("error", "mirror.damaged", {"reason": reason})
 
     def adopt(self, queue: LocalQueue) -> None:
         """The queue of this node becomes the master's queue, and the contents are made from it."""
@@ -215,6 +228,10 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         for name, facts in changes_between(before, replica_set):
             if name == PROMOTED:
                 facts["reason"] = promotion_reason(self._peers, self._predecessor)
+            elif name == DROPPED:
+                node = str(facts["node"])
+                dropped = (node, before.synced_incarnation(node))
+                facts["reason"] = drop_reason(self._peers, dropped, replica_set.members)
             if leads and name == IN_SYNC:
                 self.note("info", "mirror.in_sync", facts)
             elif leads and name == DROPPED:
@@ -294,7 +311,6 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self.note("info", "mirror.promoted", facts)
         if self._synced_before and replica_set.master not in self._synced_before:
             left = {
-                "epoch": replica_set.epoch,
                 "messages": self.contents.count(),
                 "body_bytes": self.contents.body_bytes(),
             }
@@ -409,7 +425,7 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
         self._wait(PROMOTION_RETRY_MS)
 
     def _start_empty(self) -> None:
-        self.note("warning", "mirror.begins_anew", {"node": self._own[0]})
+        self.note("warning", "mirror.begins_anew", {})
         self._owner.replace_empty(self)
 
     def receive(self, node: str, reader: ReplicationMessageReader) -> bool:
@@ -493,6 +509,8 @@ class LocalReplica(ReplicaContentsWaiter, TimerTarget, FlushWaiter, ReplicaPort,
             self._queue_index.close()
 
     def note(self, level: str, name: str, facts: dict[str, object]) -> None:
+        # every event of the history is about a node and an epoch
+        facts = {"node": self._own[0], "epoch": self.replica_set.epoch, **facts}
         self.history.add(self._turn.now_ms, name, facts)
         where: dict[str, object] = {"vhost": self.definition.vhost, "queue": self.definition.name}
         self._turn.note(level, name, {**where, **facts})
