@@ -212,7 +212,9 @@ async def _topic_permission(settings: BrokerSettings, document: Document) -> lis
 async def _parameter(settings: BrokerSettings, document: Document) -> list[Command]:
     documents.require(document, "vhost", "component", "name", "value")
     vhost, component, name = (documents.text(document, field) for field in ("vhost", "component", "name"))
-    return [parameter_command(vhost, component, name, document["value"], documents.text(document, "definer"))]
+    unknown = "definer" in document and document["definer"] is None
+    definer = None if unknown else documents.text(document, "definer")
+    return [parameter_command(vhost, component, name, document["value"], definer)]
 
 
 async def _global_parameter(settings: BrokerSettings, document: Document) -> list[Command]:
@@ -334,9 +336,9 @@ class _Step:
 class DefinitionImporter:
     """Imports definitions into one node."""
 
-    def __init__(self, broker: Broker, command_queue: CommandQueue, user: str = "") -> None:
-        """`user` imports, and is the definer of parameters that name none; empty: the operator of the node."""
-        self._user = user
+    def __init__(self, broker: Broker, command_queue: CommandQueue, definer: str | None = "") -> None:
+        """`definer` is that of parameters that name none; empty: the operator of the node; None: unknown."""
+        self._definer = definer
         self._broker = broker
         self._command_queue = command_queue
 
@@ -391,7 +393,7 @@ class DefinitionImporter:
         try:
             document = {**value, "vhost": vhost} if vhost else value
             if definition.section == "parameters" and not document.get("definer"):
-                document = {**document, "definer": self._user}
+                document = {**document, "definer": self._definer}
             return await COMMANDS[definition.section](self._broker.settings, document)
         except HttpFault as fault:
             raise _refused(file, definition, _refusal_text(fault.reason)) from fault

@@ -31,6 +31,7 @@ from warren.broker.model.events import (
     WritesPaused,
     WritesResumed,
 )
+from warren.broker.model.identity import Identity
 from warren.errors import CONNECTION_FORCED, WarrenError
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
 from warren.wire.method_stream import MethodStream, ReceivedMethod
@@ -88,11 +89,11 @@ class DirectLinks:
         return DirectLink(self._gateway, self._next_id(), self._frame_bytes_max)
 
     @asynccontextmanager
-    async def open(self, user: str, vhost: str) -> AsyncIterator["DirectLink"]:
+    async def open(self, identity: Identity, vhost: str) -> AsyncIterator["DirectLink"]:
         """A link as that user with an open channel; `LinkFault` if the user may not enter the virtual host."""
         link = self.unconnected()
         try:
-            await link.connect(user, vhost)
+            await link.connect(identity, vhost)
             yield link
         finally:
             link.hang_up()
@@ -115,8 +116,8 @@ class DirectLink:
         # the core writes to the transport of a connection
         self.transport = self
 
-    async def connect(self, user: str, vhost: str) -> None:
-        opened = ConnectionOpened(self._connection_id, "127.0.0.1", 0, "127.0.0.1", 0, internal=True, trusted_user=user)
+    async def connect(self, identity: Identity, vhost: str) -> None:
+        opened = ConnectionOpened(self._connection_id, "127.0.0.1", 0, "127.0.0.1", 0, internal=True, identity=identity)
         self._gateway.links[self._connection_id] = self
         self._gateway.add(opened)
         hello = [

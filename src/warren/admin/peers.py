@@ -32,6 +32,7 @@ from warren.admin.http.responses import to_json
 from warren.admin.ports import LinkFacts, PeerPort
 from warren.broker.broker import Broker
 from warren.broker.metadata.cluster_definitions import NodeDefinition
+from warren.broker.model.identity import Identity
 
 INDEX = "index"
 ROWS = "rows"
@@ -71,10 +72,25 @@ class PeerQuery:
                 "query": self.query.decode("latin-1"),
                 "reason": self.reason,
                 "visitor": [api_user.name, api_user.tags, api_user.vhosts],
+                **_login(api_user.identity),
                 "part": [part.kind, part.column, part.keys],
                 "body": self.body.decode("latin-1"),
             }
         )
+
+
+def _login(identity: Identity) -> dict[str, Any]:
+    """The login of a user who is not of this broker. The other node knows those who are."""
+    if identity.is_internal():
+        return {}
+    return {"login": [identity.authn, identity.authz, identity.tags, identity.scopes, identity.expires_at_ms]}
+
+
+def _identity(name: str, login: Any) -> Identity:
+    if login is None:
+        return Identity(name)
+    authn, authz, tags, scopes, expires_at_ms = login
+    return Identity(name, str(authn), str(authz), list(map(str, tags)), list(map(str, scopes)), int(expires_at_ms))
 
 
 def decode_query(data: bytes) -> PeerQuery:
@@ -87,7 +103,7 @@ def decode_query(data: bytes) -> PeerQuery:
         str(fields["path"]).encode("latin-1"),
         str(fields["query"]).encode("latin-1"),
         str(fields["reason"]),
-        ApiUser(str(name), list(tags), list(vhosts)),
+        ApiUser(str(name), list(tags), list(vhosts), _identity(str(name), fields.get("login"))),
         QueryPart(str(kind), str(column), tuple(tuple(map(str, key)) for key in keys)),
         str(fields["body"]).encode("latin-1"),
     )

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Final
 
 from warren.bridges import shovels as shovel_standing
+from warren.bridges.connections import parse_local_uri
 from warren.bridges.federation import link_set as federation_standing
 from warren.bridges.federation.link_set import FederationLinks
 from warren.bridges.federation.upstreams import (
@@ -47,6 +48,8 @@ def definer_refusal(parameter: Parameter, vhosts: Collection[str], is_administra
     if parameter.component == SHOVEL:
         fields, default = ["src-uri", "dest-uri"], DEFAULT_VHOST
     uris = [uri for field in fields for uri in uri_list(value.get(field))]
+    if parameter.definer is None and any(parse_local_uri(uri) is not None for uri in uris):
+        return "a bridge that connects to this broker acts as its definer, who must be a user of this broker"
     refusal = vhost_refusal if is_administrator else author_refusal
     return refusal(uris, default, parameter.definer or "", vhosts)
 

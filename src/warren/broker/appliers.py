@@ -18,7 +18,7 @@ from typing import final
 
 from mypy_extensions import trait
 
-from warren.broker.access.logins import Logins
+from warren.broker.access.internal_backend import InternalBackend
 from warren.broker.access.users import AccessCatalog, Permission, TopicPermission
 from warren.broker.connections import ConnectionLimits
 from warren.broker.metadata.access_definitions import (
@@ -144,14 +144,14 @@ class AccessApplier(MetadataApplier):
     def __init__(
         self,
         catalog: AccessCatalog,
-        logins: Logins,
+        backend: InternalBackend,
         connection_limits: ConnectionLimits,
         owner: VhostOwner,
         vhosts: dict[str, Vhost],
         turn: Turn,
     ) -> None:
         self._catalog: AccessCatalog = catalog
-        self._logins: Logins = logins
+        self._backend: InternalBackend = backend
         self._connection_limits: ConnectionLimits = connection_limits
         self._owner: VhostOwner = owner
         self._vhosts: dict[str, Vhost] = vhosts
@@ -219,14 +219,14 @@ class AccessApplier(MetadataApplier):
         name = definition.name
         old = self._catalog.users.get(name)
         if old is None or old.password_hash != definition.password_hash:
-            self._logins.forget(name)
+            self._backend.forget(name)
         self._catalog.add_user(definition)
         self._connection_limits.user_changed(name)
 
     def _delete_user(self, name: str) -> None:
         self._connection_limits.close_all_of(name)
         self._catalog.users.pop(name, None)
-        self._logins.forget(name)
+        self._backend.forget(name)
         self._connection_limits.user_changed(name)
 
     def _permissions_changed_in(self, vhost: str) -> None:

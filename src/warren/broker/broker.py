@@ -17,7 +17,8 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.access.logins import LoginAttempt, Logins, LoginWaiter
+from warren.broker.access.backends import LoginAttempt, LoginWaiter
+from warren.broker.access.logins import Logins
 from warren.broker.access.rights import Rights
 from warren.broker.access.users import AccessCatalog
 from warren.broker.alarms import Alarms
@@ -46,6 +47,7 @@ from warren.broker.model.events import (
     PasswordVerified,
     StopRequested,
 )
+from warren.broker.model.identity import Identity
 from warren.broker.model.message import Message
 from warren.broker.model.names import NameGenerator
 from warren.broker.model.settings import BrokerSettings
@@ -190,7 +192,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
 
     def _add_appliers(self) -> None:
         self.appliers.add(
-            AccessApplier(self.access, self._logins, self._connection_limits, self, self.vhosts, self.turn)
+            AccessApplier(self.access, self._logins.internal, self._connection_limits, self, self.vhosts, self.turn)
         )
         self.appliers.add(PolicyApplier(self.policies, self.vhosts, self.turn))
         self.appliers.add(TopologyApplier(self.vhosts, self.stats))
@@ -216,13 +218,20 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         if found is None:
             raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
         self._connection_limits.check_room(connection, found)
-        if (connection.user, vhost) not in self.access.permissions and not connection.opened.by_the_node:
+        if connection.identity is None or not self.may_enter(connection.identity, vhost):
             raise ConnectionFault(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{connection.user}'")
         self._connection_limits.add_connection(connection, vhost)
         return found
 
-    def rights(self, user: str, vhost: str) -> Rights:
-        return Rights(self.access, user, vhost)
+    def may_enter(self, identity: Identity, vhost: str) -> bool:
+        return self._logins.may_enter(identity, vhost)
+
+    def rights(self, identity: Identity, vhost: str) -> Rights:
+        return self._logins.rights(identity, vhost)
+
+    def tags(self, identity: Identity) -> list[str]:
+        """The current tags of a client that has logged in."""
+        return self._logins.tags(identity)
 
     def check_channel_room(self, connection: SessionPort) -> None:
         self._connection_limits.check_channel_room(connection)
@@ -283,7 +292,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         elif isinstance(event, CommandReceived):
             self.control.handle(event)
         elif isinstance(event, PasswordVerified):
-            self._logins.verified(event.ticket, event.good)
+            self._logins.internal.verified(event.ticket, event.good)
         elif isinstance(event, StopRequested):
             self._stop()
         elif self._storage is not None:

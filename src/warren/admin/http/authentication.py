@@ -1,4 +1,4 @@
-"""API users: name, tags, the virtual hosts they may enter; and checking their passwords.
+"""API users: name, tags, the virtual hosts they may enter; and checking their credentials.
 
 The broker checks a login as it does for AMQP clients, caches successful ones and may delay refusals. This module counts
 attempts and refusals over HTTP.
@@ -6,12 +6,13 @@ attempts and refusals over HTTP.
 Not here: the `authorization` header (`http.application`), access levels (`http.router`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from warren.admin.command_queue import CommandQueue
 from warren.admin.http.responses import login_failed, not_authorised
 from warren.broker.broker import Broker
 from warren.broker.commands.requests import Authenticate
+from warren.broker.model.identity import Identity
 from warren.errors import CommandRefused
 
 ADMINISTRATOR = "administrator"
@@ -26,8 +27,15 @@ class ApiUser:
 
     name: str
     tags: list[str]
-    # virtual hosts in which the user has any permission
+    # virtual hosts that the user may enter
     vhosts: list[str]
+    # with which the broker carries out the user's orders
+    identity: Identity = field(default_factory=lambda: Identity(""), compare=False)
+
+    @property
+    def definer(self) -> str | None:
+        """The definer of the user's parameters. None: a login without a user of this broker, of which nothing stays."""
+        return self.name if self.identity.is_internal() else None
 
     @property
     def is_administrator(self) -> bool:
@@ -51,7 +59,7 @@ class ApiUser:
 
 
 class Authenticator:
-    """Checks logins against the broker's users."""
+    """Checks logins with the broker's backends."""
 
     def __init__(self, broker: Broker, command_queue: CommandQueue) -> None:
         self._broker = broker
@@ -63,17 +71,15 @@ class Authenticator:
         """The user with this name and password; a fault if the broker refuses them."""
         self.attempts += 1
         try:
-            await self._command_queue.carry_out(Authenticate(name, password, peer_host))
+            identity = await self._command_queue.carry_out(Authenticate(name, password, peer_host))
         except CommandRefused as refusal:
             self.refused += 1
             if refusal.reason.endswith("can only connect via localhost"):
                 raise not_authorised("User can only log in via localhost") from None
             raise login_failed() from None
-        user = self._broker.access.users.get(name)
-        if user is None:
-            raise login_failed()
-        vhosts = [permission.vhost for permission in self._broker.access.permissions_of_user(name)]
-        return ApiUser(name, list(user.tags), sorted(vhosts))
+        assert isinstance(identity, Identity)
+        vhosts = [vhost for vhost in self._broker.vhosts if self._broker.may_enter(identity, vhost)]
+        return ApiUser(identity.name, self._broker.tags(identity), sorted(vhosts), identity)
 
     def forget_attempts(self) -> None:
         """Reset the counters."""

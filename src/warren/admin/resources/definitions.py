@@ -271,7 +271,7 @@ async def _import(call: ApiRequest, vhost: str) -> ApiResponse:
     body, back_to = file_in_form(call.header("content-type"), await call.body())
     context = call.context
     try:
-        importer = DefinitionImporter(context.broker, context.command_queue, call.api_user.name)
+        importer = DefinitionImporter(context.broker, context.command_queue, call.api_user.definer)
         await importer.take([DefinitionsFile("", body)], vhost)
     except InvalidDefinitionsFile as error:
         raise bad_request(f"failed_to_parse_json: {error}") from error

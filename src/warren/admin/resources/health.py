@@ -123,7 +123,7 @@ async def aliveness(call: ApiRequest) -> ApiResponse:
     """Declare a queue, publish a message and get it back. The queue stays, as in RabbitMQ."""
     vhost = call.vhost().name
     try:
-        async with call.context.links.open(call.api_user.name, vhost) as link:
+        async with call.context.links.open(call.api_user.identity, vhost) as link:
             await link.ask(QueueDeclare(ALIVENESS_QUEUE), QueueDeclareOk)
             await link.publish("", ALIVENESS_QUEUE, Properties(), b"test_message")
             received = await link.ask_either(BasicGet(ALIVENESS_QUEUE, True), BasicGetOk, BasicGetEmpty)

@@ -229,7 +229,7 @@ async def put_parameter(call: ApiRequest) -> ApiResponse:
     if component == "policy":
         raise bad_request("policies may not be set using this method")
     is_new = not _has_parameter(call, vhost, component, name)
-    definer = call.api_user.name
+    definer = call.api_user.definer
     _check_bridge(call, Parameter(vhost, component, name, document["value"], definer))
     with _escaped_reasons():
         await call.carry_out(parameter_command(vhost, component, name, document["value"], definer))
@@ -253,8 +253,8 @@ def _has_parameter(call: ApiRequest, vhost: str, component: str, name: str) -> b
     return (vhost, component, name) in broker.policies.parameters
 
 
-def parameter_command(vhost: str, component: str, name: str, value: object, definer: str) -> Command:
-    """The command that sets a parameter; an empty `definer` is the operator of the node."""
+def parameter_command(vhost: str, component: str, name: str, value: object, definer: str | None) -> Command:
+    """The command that sets a parameter; an empty `definer` is the operator of the node, None an unknown one."""
     if component == OPERATOR_POLICY:
         if not isinstance(value, dict):
             raise bad_request("Validation failed\n\na policy is an object\n")

@@ -16,6 +16,7 @@ from warren.admin.peer_requests import at_node, check_node
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.tracing.traces import FORMATS, MessageTrace, TraceRequest
 from warren.broker.commands.requests import Authenticate
+from warren.broker.model.identity import Identity
 from warren.broker.queues.queue import Queue
 from warren.errors import CommandRefused
 
@@ -74,9 +75,10 @@ async def start_trace(call: ApiRequest) -> ApiResponse:
         payload_bytes_max=_payload_bytes_max(document),
         username=text(document, "tracer_connection_username"),
     )
+    identity = call.api_user.identity
     if order.username:
-        await _check_password(call, order.username, text(document, "tracer_connection_password"))
-    await call.context.traces.start(order, order.username or call.api_user.name)
+        identity = await _other_user(call, order.username, text(document, "tracer_connection_password"))
+    await call.context.traces.start(order, identity)
     return created()
 
 
@@ -104,13 +106,15 @@ def _payload_bytes_max(document: Document) -> int | None:
     return limit
 
 
-async def _check_password(call: ApiRequest, username: str, password: str) -> None:
+async def _other_user(call: ApiRequest, username: str, password: str) -> Identity:
     """A trace as another user needs that user's password."""
     try:
-        await call.context.command_queue.carry_out(Authenticate(username, password, _LOOPBACK))
+        identity = await call.context.command_queue.carry_out(Authenticate(username, password, _LOOPBACK))
     except CommandRefused:
         reason = f"Something went wrong trying to start the trace - the user {username} cannot log in"
         raise bad_request(reason) from None
+    assert isinstance(identity, Identity)
+    return identity
 
 
 def _row(call: ApiRequest, one: MessageTrace) -> dict[str, Any]:

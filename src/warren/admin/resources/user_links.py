@@ -20,7 +20,7 @@ async def topology_link(call: ApiRequest) -> AsyncIterator[DirectLink]:
     """A link into the virtual host of the path, for declaring, binding and deleting."""
     vhost = call.target_vhost()
     try:
-        async with call.context.links.open(call.api_user.name, vhost) as link:
+        async with call.context.links.open(call.api_user.identity, vhost) as link:
             yield link
     except LinkFault as fault:
         raise _of_topology(fault) from fault
@@ -30,7 +30,7 @@ async def topology_link(call: ApiRequest) -> AsyncIterator[DirectLink]:
 async def message_link(call: ApiRequest) -> AsyncIterator[DirectLink]:
     """A link for publishing and getting."""
     try:
-        async with call.context.links.open(call.api_user.name, call.params["vhost"]) as link:
+        async with call.context.links.open(call.api_user.identity, call.params["vhost"]) as link:
             yield link
     except LinkFault as fault:
         if fault.code == NOT_ALLOWED:

@@ -134,8 +134,8 @@ async def put_vhost(call: ApiRequest) -> ApiResponse:
     name = call.params["vhost"]
     commands = [vhost_command(name, await call.document())]
     is_new = name not in call.context.broker.vhosts
-    if is_new:
-        commands.append(SetPermission(call.api_user.name, name, ".*", ".*", ".*"))
+    if is_new and call.api_user.definer is not None:
+        commands.append(SetPermission(call.api_user.definer, name, ".*", ".*", ".*"))
     await call.context.command_queue.carry_out(CommandBatch(commands))
     return created() if is_new else no_content()
 

@@ -36,6 +36,7 @@ from warren.admin.tracing.formats import json_of, text_of
 from warren.admin.tracing.records import TraceRecord, record_of
 from warren.broker.broker import Broker
 from warren.broker.commands.requests import PutVhost
+from warren.broker.model.identity import Identity
 from warren.broker.queues.queue import Queue
 from warren.broker.sessions.firehose import TRACE
 from warren.errors import CommandRefused
@@ -111,11 +112,11 @@ class MessageTrace:
         arrived = int(stats.published + queue.uncounted)
         return max(0, arrived - int(stats.delivered_no_ack) - queue.ready_count())
 
-    async def connect(self, link: DirectLink, user: str) -> None:
+    async def connect(self, link: DirectLink, identity: Identity) -> None:
         """Declare the queue and consume from it; `LinkFault` if the user may not."""
         self._link = link
         link.deliver = self._deliver
-        await link.connect(user, self.order.vhost)
+        await link.connect(identity, self.order.vhost)
         limits = {"x-max-length": QUEUE_LENGTH_MAX, "x-max-length-bytes": QUEUE_BYTES_MAX, "x-overflow": "drop-head"}
         made = await link.ask(QueueDeclare(exclusive=True, arguments=limits), QueueDeclareOk)
         await link.ask(QueueBind(queue=made.queue, exchange=TRACE, routing_key=self.order.pattern), QueueBindOk)
@@ -248,7 +249,7 @@ class Traces:
     def find(self, vhost: str, name: str) -> MessageTrace | None:
         return self._traces.get((vhost, name))
 
-    async def start(self, order: TraceRequest, user: str) -> None:
+    async def start(self, order: TraceRequest, identity: Identity) -> None:
         """Start a trace as this user; `CommandRefused` if it cannot start."""
         try:
             name = file_name(order.name)
@@ -260,7 +261,7 @@ class Traces:
             file = await self._file(trace)
             link = self._links.unconnected()
             try:
-                await trace.connect(link, user)
+                await trace.connect(link, identity)
             except LinkFault as fault:
                 link.hang_up()
                 file.close()
@@ -268,7 +269,8 @@ class Traces:
             self._traces[order.vhost, order.name] = trace
             trace.start(file, self._thread, lambda: self._failed(trace))
             await self._switch_firehose(order.vhost)
-        self._log.info("trace.started", vhost=order.vhost, name=order.name, pattern=order.pattern, file=name, user=user)
+        facts = {"vhost": order.vhost, "name": order.name, "pattern": order.pattern, "file": name}
+        self._log.info("trace.started", **facts, user=identity.name)
 
     async def stop(self, vhost: str, name: str) -> bool:
         """Stop a trace and complete its file; False if there is none."""

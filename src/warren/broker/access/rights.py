@@ -1,86 +1,98 @@
-"""The permissions of one client: those of its user in its virtual host.
+"""The permissions of one client in its virtual host.
 
 They are checked for every method that names a queue or exchange. A publish checks them only when it is routed; so a
-change of permissions increments the version of the topology.
+change of permissions increments the version of the topology, or clears the routes that the connection cached.
 
 A refusal is a channel fault, worded as RabbitMQ words it. The default exchange has no name; in permissions it is
 `amq.default`.
 
-Not here: which method needs which permission (`broker.sessions`), the permissions themselves (`broker.access.users`).
+Not here: which method needs which permission (`broker.sessions`), the permissions of internal users
+(`broker.access.internal_backend`) and of tokens (`broker.access.scopes`).
 """
 
+from abc import abstractmethod
 from typing import Final, final
 
-from warren.broker.access.users import ADMINISTRATOR, IMPERSONATOR, AccessCatalog
+from mypy_extensions import mypyc_attr
+
+from warren.broker.access.users import ADMINISTRATOR, IMPERSONATOR
 from warren.errors import ACCESS_REFUSED, ChannelFault
 
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
 DEFAULT_EXCHANGE: Final = "amq.default"
 
+CONFIGURE: Final = "configure"
+WRITE: Final = "write"
+READ: Final = "read"
 
-@final
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Rights:
-    """The current permissions of one user in one virtual host."""
+    """The current permissions of one client in one virtual host."""
 
-    def __init__(self, catalog: AccessCatalog, user: str, vhost: str) -> None:
-        self._catalog: AccessCatalog = catalog
+    def __init__(self, user: str, vhost: str) -> None:
         self._user: str = user
         self._vhost: str = vhost
-        self._key: tuple[str, str] = (user, vhost)
-        # for connections of the node itself
-        self.unlimited: bool = False
         # for connections of bridges: they pass messages on with the user ids that these have
         self.forwards: bool = False
 
+    @abstractmethod
+    def allows(self, permission: str, name: str) -> bool:
+        """Whether the client has this permission on the queue or exchange of this name."""
+
+    @abstractmethod
+    def allows_topic(self, permission: str, exchange: str, routing_key: str) -> bool:
+        """Whether the client has this permission for this routing key of a topic exchange."""
+
+    @abstractmethod
+    def has_tag(self, tag: str) -> bool: ...
+
     def to_configure(self, kind: str, name: str) -> None:
         """Raise a fault unless the user may declare and delete the object."""
-        permission = self._catalog.permissions.get(self._key)
-        if permission is None or not permission.configures.matches(_called(kind, name)):
-            self._refuse(kind, name)
+        self._check(CONFIGURE, kind, name)
 
     def to_write(self, kind: str, name: str) -> None:
         """Raise a fault unless the user may publish to the object, or bind it to an exchange."""
-        permission = self._catalog.permissions.get(self._key)
-        if permission is None or not permission.writes.matches(_called(kind, name)):
-            self._refuse(kind, name)
+        self._check(WRITE, kind, name)
 
     def to_read(self, kind: str, name: str) -> None:
         """Raise a fault unless the user may take messages from the object, or bind to it."""
-        permission = self._catalog.permissions.get(self._key)
-        if permission is None or not permission.reads.matches(_called(kind, name)):
-            self._refuse(kind, name)
+        self._check(READ, kind, name)
 
     def to_write_topic(self, exchange: str, routing_key: str) -> None:
         """Raise a fault unless the user may publish to this topic exchange with this key."""
-        topics = self._catalog.topic_permissions
-        if topics:
-            permission = topics.get((self._user, self._vhost, exchange))
-            if permission is not None and not permission.writes.matches(routing_key):
-                raise self._topic_refused(exchange, routing_key)
+        self._check_topic(WRITE, exchange, routing_key)
 
     def to_read_topic(self, exchange: str, routing_key: str) -> None:
         """Raise a fault unless the user may bind to this topic exchange with this key."""
-        permission = self._catalog.topic_permissions.get((self._user, self._vhost, exchange))
-        if permission is not None and not permission.reads.matches(routing_key):
-            raise self._topic_refused(exchange, routing_key)
+        self._check_topic(READ, exchange, routing_key)
 
     def to_impersonate(self) -> bool:
         """Whether messages may name another user as their sender. An administrator could grant himself that tag."""
-        if self.unlimited:
-            return True
-        user = self._catalog.users.get(self._user)
-        return user is not None and (IMPERSONATOR in user.tags or (self.forwards and ADMINISTRATOR in user.tags))
+        return self.has_tag(IMPERSONATOR) or (self.forwards and self.has_tag(ADMINISTRATOR))
 
-    def _refuse(self, kind: str, name: str) -> None:
-        if not self.unlimited:
-            where = f"{kind} '{_called(kind, name)}' in vhost '{self._vhost}'"
+    def _check(self, permission: str, kind: str, name: str) -> None:
+        called = DEFAULT_EXCHANGE if not name and kind == EXCHANGE else name
+        if not self.allows(permission, called):
+            where = f"{kind} '{called}' in vhost '{self._vhost}'"
             raise ChannelFault(ACCESS_REFUSED, f"access to {where} refused for user '{self._user}'")
 
-    def _topic_refused(self, exchange: str, routing_key: str) -> ChannelFault:
-        where = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{self._vhost}'"
-        return ChannelFault(ACCESS_REFUSED, f"access to {where} refused for user '{self._user}'")
+    def _check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
+        if not self.allows_topic(permission, exchange, routing_key):
+            where = f"topic '{routing_key}' in exchange '{exchange}' in vhost '{self._vhost}'"
+            raise ChannelFault(ACCESS_REFUSED, f"access to {where} refused for user '{self._user}'")
 
 
-def _called(kind: str, name: str) -> str:
-    return DEFAULT_EXCHANGE if not name and kind == EXCHANGE else name
+@final
+class NodeRights(Rights):
+    """Those of the node itself: everything."""
+
+    def allows(self, permission: str, name: str) -> bool:
+        return True
+
+    def allows_topic(self, permission: str, exchange: str, routing_key: str) -> bool:
+        return True
+
+    def has_tag(self, tag: str) -> bool:
+        return True

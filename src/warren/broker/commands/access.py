@@ -12,8 +12,9 @@ Not here: committed definitions (`broker.appliers`), hashing of passwords (`brok
 
 from typing import Final, final
 
+from warren.broker.access.backends import LoginAttempt, LoginWaiter
 from warren.broker.access.limits import checked_user_limits, checked_vhost_limits, limits_without
-from warren.broker.access.logins import LoginAttempt, Logins, LoginWaiter
+from warren.broker.access.logins import Logins
 from warren.broker.access.users import AccessCatalog, CachedPattern, Permission, TopicPermission
 from warren.broker.commands.control import CommandHandler, DeferringHandler, ProposedNames
 from warren.broker.commands.policies import add_policies_removal
@@ -50,6 +51,7 @@ from warren.broker.metadata.topology_definitions import BINDINGS, EXCHANGES, QUE
 from warren.broker.metadata.transaction import MetadataTransaction
 from warren.broker.model.effects import CompleteCommand
 from warren.broker.model.events import Command
+from warren.broker.model.identity import Identity
 from warren.broker.model.turn import Turn
 from warren.broker.policies.policies import Policies
 from warren.broker.routing.topology_transactions import add_removal_of_all
@@ -230,7 +232,7 @@ class UserCommands(CommandHandler):
 
 @final
 class LoginCommands(DeferringHandler):
-    """`Authenticate`, answered when the login is decided."""
+    """`Authenticate`, answered with an `Identity` when the login is decided."""
 
     def __init__(self, logins: Logins, turn: Turn) -> None:
         self._logins: Logins = logins
@@ -258,10 +260,12 @@ class CommandLogin(LoginWaiter):
         # an answer to an HTTP client that has disconnected does no harm
         return True
 
-    def login_decided(self, refusal: str) -> None:
-        if refusal:
-            self._turn.note("warning", "login.refused", {"peer": self._peer_host, "reason": refusal})
-        self._turn.effects.append(CompleteCommand(self._ticket, None, "not_authorised" if refusal else "", refusal))
+    def login_accepted(self, identity: Identity) -> None:
+        self._turn.effects.append(CompleteCommand(self._ticket, identity))
+
+    def login_refused(self, reason: str) -> None:
+        self._turn.note("warning", "login.refused", {"peer": self._peer_host, "reason": reason})
+        self._turn.effects.append(CompleteCommand(self._ticket, None, "not_authorised", reason))
 
 
 def _add_user_limits(transaction: MetadataTransaction, user: UserDefinition, limits: dict[str, int]) -> None:

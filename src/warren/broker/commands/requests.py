@@ -125,7 +125,7 @@ class DeleteUser(Command):
 
 @final
 class Authenticate(Command):
-    """Check a user's password and address; `CommandRefused` if they are not accepted."""
+    """Check a user's password and address. Answered with an `Identity`; `CommandRefused` if they are not accepted."""
 
     def __init__(self, user: str, password: str, peer_host: str) -> None:
         self.user = user
@@ -252,9 +252,12 @@ class ClearPolicy(Command):
 
 @final
 class SetParameter(Command):
-    """Set a parameter of a component. Its definer is the user who sets it; empty: the operator of the node."""
+    """Set a parameter of a component.
 
-    def __init__(self, vhost: str, component: str, name: str, value: object, definer: str = "") -> None:
+    Its definer is the user who sets it; empty: the operator of the node; None: a login without a user of this broker.
+    """
+
+    def __init__(self, vhost: str, component: str, name: str, value: object, definer: str | None = "") -> None:
         self.definer = definer
         self.vhost = vhost
         self.component = component

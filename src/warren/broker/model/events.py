@@ -12,6 +12,7 @@ them (`admin`), how they are carried out (`broker.commands.control`).
 
 from typing import final
 
+from warren.broker.model.identity import Identity
 from warren.broker.model.journal import MetadataChange
 
 
@@ -58,6 +59,7 @@ class ConnectionOpened(Event):
         internal: bool = False,
         trusted_user: str = "",
         direct: bool = False,
+        identity: Identity | None = None,
     ) -> None:
         self.connection_id = connection_id
         self.peer_host = peer_host
@@ -70,13 +72,14 @@ class ConnectionOpened(Event):
         # the negotiated protocol and cipher suite, in OpenSSL's names
         self.tls_protocol = tls_protocol
         self.tls_suite = tls_suite
-        # a connection within the process: it is this user without a login, or the node itself if the user is empty;
-        # an internal connection is neither listed nor counted, a direct one is listed and counted like any client
+        # a connection within the process: it is this identity or internal user without a login, or the node itself if
+        # neither is given; an internal connection is neither listed nor counted, a direct one is like any client
         self.internal = internal
         self.trusted_user = trusted_user
+        self.identity = identity
         self.direct = direct
         self.trusted = internal or direct
-        self.by_the_node = self.trusted and not trusted_user
+        self.by_the_node = self.trusted and not trusted_user and identity is None
 
 
 @final

@@ -5,6 +5,8 @@ Not here: where the values come from (`node.config`), the settings of a queue (`
 
 from typing import Final, NamedTuple, final
 
+from warren.broker.model.identity import INTERNAL
+
 WORK_A_TURN: Final = 16_000
 """The budget of a turn in messages routed to queues, and in deliveries: about 20 ms (`broker.model.turn`)."""
 
@@ -22,6 +24,15 @@ class PasswordRules(NamedTuple):
 
     bytes_min: int = 0
     pattern: str = ""
+
+
+@final
+class AuthenticationSettings:
+    """Who is asked about a login."""
+
+    def __init__(self) -> None:
+        # the backends that authenticate, and authorise, in the order in which they are asked
+        self.backends: list[tuple[str, str]] = [(INTERNAL, INTERNAL)]
 
 
 @final
@@ -83,8 +94,8 @@ class BrokerSettings:
         # after the timeout: close the channel, as RabbitMQ does, or requeue only that delivery
         self.consumer_timeout_action = consumer_timeout_action
         self.auth_mechanisms: list[str] = ["PLAIN", "AMQPLAIN"] if auth_mechanisms is None else auth_mechanisms
-        # the size of a journal segment
-        self.segment_bytes = segment_bytes
+        self.authentication = AuthenticationSettings()
+        self.segment_bytes = segment_bytes  # of the journal
         # the share of the memory limit above which new messages are kept on disk only; above 1, never
         self.paging_ratio = paging_ratio
         # the node of a new queue, unless its arguments or a policy decide

@@ -18,7 +18,8 @@ Not here: how a login is decided (`broker.access.logins`), the frames (`broker.s
 
 from typing import Final, final
 
-from warren.broker.access.logins import LoginAttempt, LoginWaiter
+from warren.broker.access.backends import LoginAttempt, LoginWaiter
+from warren.broker.model.identity import Identity
 from warren.broker.sessions.connection import AWAIT_START_OK, Connection
 from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
 from warren.wire.field_tables import Table, decode_table
@@ -39,9 +40,6 @@ HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
 
 COMPATIBLE_VERSION: Final = "3.10.8"
 """The RabbitMQ version whose behaviour this node has, for clients that check it."""
-
-NO_USER: Final = "none"
-"""The user of connections of the node itself, as RabbitMQ names it."""
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -85,7 +83,7 @@ def start_ok(connection: Connection, method: Method) -> None:
     if method.mechanism not in offered_mechanisms(connection):
         raise Distrusted(f"unknown authentication mechanism '{method.mechanism}'")
     attempt = login_attempt_of(connection, method.mechanism, method.response)
-    login = HandshakeLogin(connection, method.mechanism, attempt.user)
+    login = HandshakeLogin(connection, method.mechanism)
     connection.node.log_in(attempt, login)
     if not login.decided:
         connection.await_answer()
@@ -95,32 +93,39 @@ def start_ok(connection: Connection, method: Method) -> None:
 class HandshakeLogin(LoginWaiter):
     """A login of a client, which may have disconnected when it is decided."""
 
-    def __init__(self, connection: Connection, mechanism: str, user: str) -> None:
+    def __init__(self, connection: Connection, mechanism: str) -> None:
         self.decided: bool = False
         self._connection: Connection = connection
         self._mechanism: str = mechanism
-        self._user: str = user
 
     def still_waits(self) -> bool:
         return self._connection.state == AWAIT_START_OK
 
-    def login_decided(self, refusal: str) -> None:
+    def login_accepted(self, identity: Identity) -> None:
         self.decided = True
-        connection = self._connection
-        if not self.still_waits():
-            return
-        connection.counters.count_login(refusal != "")
-        if refusal:
-            _refuse_login(connection, self._mechanism, refusal)
-        else:
-            connection.mechanism = self._mechanism
-            _welcome(connection, self._user)
-        if connection.held:
-            connection.turn.inputs.append(connection)
+        if self.still_waits():
+            self._connection.counters.count_login(refused=False)
+            self._connection.mechanism = self._mechanism
+            _welcome(self._connection, identity)
+            _go_on(self._connection)
+
+    def login_refused(self, reason: str) -> None:
+        self.decided = True
+        if self.still_waits():
+            self._connection.counters.count_login(refused=True)
+            _refuse_login(self._connection, self._mechanism, reason)
+            _go_on(self._connection)
 
 
-def _welcome(connection: Connection, user: str) -> None:
-    connection.user = NO_USER if connection.opened.by_the_node else user
+def _go_on(connection: Connection) -> None:
+    """Handle the input that waited for the login."""
+    if connection.held:
+        connection.turn.inputs.append(connection)
+
+
+def _welcome(connection: Connection, identity: Identity) -> None:
+    connection.identity = identity
+    connection.user = identity.name
     settings = connection.node.settings
     connection.send(
         ConnectionTune(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s)
@@ -132,7 +137,7 @@ def login_attempt_of(connection: Connection, mechanism: str, response: bytes) ->
     """The credentials of a client, decoded for its mechanism."""
     opened = connection.opened
     if opened.trusted:
-        return LoginAttempt(opened.trusted_user, "", opened.peer_host, "", True, True)
+        return LoginAttempt(opened.trusted_user, "", opened.peer_host, "", True, True, opened.identity)
     if mechanism == "EXTERNAL":
         return LoginAttempt(opened.certificate_name, "", opened.peer_host, opened.certificate_name, True)
     user, password = _plain(response) if mechanism == "PLAIN" else _amqplain(response)
@@ -188,9 +193,9 @@ def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
 def open_vhost(connection: Connection, method: Method) -> None:
     if not isinstance(method, ConnectionOpen):
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
+    assert connection.identity is not None, "the login was accepted"
     vhost = connection.node.enter(connection, method.virtual_host)
-    connection.rights = connection.node.rights(connection.user, vhost.name)
-    connection.rights.unlimited = connection.opened.by_the_node
+    connection.rights = connection.node.rights(connection.identity, vhost.name)
     connection.rights.forwards = connection.opened.direct
     connection.entered(vhost)
     connection.send(ConnectionOpenOk())

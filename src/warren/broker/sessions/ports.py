@@ -11,11 +11,12 @@ from abc import abstractmethod
 
 from mypy_extensions import i64, mypyc_attr
 
-from warren.broker.access.logins import LoginAttempt, LoginWaiter
+from warren.broker.access.backends import LoginAttempt, LoginWaiter
 from warren.broker.access.rights import Rights
 from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.events import ConnectionOpened
+from warren.broker.model.identity import Identity
 from warren.broker.model.message import Message
 from warren.broker.model.ports import OutputPort, QueuePort
 from warren.broker.model.settings import BrokerSettings
@@ -96,7 +97,8 @@ class SessionPort(OutputPort):
     def __init__(self, opened: ConnectionOpened) -> None:
         self.connection_id: int = opened.connection_id
         self.opened: ConnectionOpened = opened
-        # empty until the login is accepted
+        # none, and empty, until the login is accepted
+        self.identity: Identity | None = None
         self.user: str = ""
         # none before connection.open, and after the connection ended
         self.vhost: VhostPort | None = None
@@ -141,8 +143,8 @@ class NodePort:
         """The virtual host of that name, with the connection counted in it; a fault if the connection may not enter."""
 
     @abstractmethod
-    def rights(self, user: str, vhost: str) -> Rights:
-        """The permissions of the user in the virtual host."""
+    def rights(self, identity: Identity, vhost: str) -> Rights:
+        """The permissions of the client in the virtual host."""
 
     @abstractmethod
     def check_channel_room(self, connection: SessionPort) -> None:

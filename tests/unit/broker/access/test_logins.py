@@ -2,19 +2,14 @@
 
 import pytest
 
-from warren.broker.access.logins import (
-    DELAY_MAX_MS,
-    QUEUED_CHECKS_MAX,
-    RUNNING_CHECKS_MAX,
-    LoginAttempt,
-    Logins,
-    LoginWaiter,
-    is_loopback,
-)
+from warren.broker.access.backends import LoginAttempt, LoginWaiter
+from warren.broker.access.credential_checks import QUEUED_CHECKS_MAX, RUNNING_CHECKS_MAX
+from warren.broker.access.logins import DELAY_MAX_MS, Logins, is_loopback
 from warren.broker.access.passwords import SCRYPT, SHA256, hash_password
 from warren.broker.access.users import AccessCatalog
 from warren.broker.metadata.access_definitions import UserDefinition
 from warren.broker.model.effects import VerifyPassword
+from warren.broker.model.identity import Identity
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import Turn
 
@@ -34,8 +29,11 @@ class Waiter(LoginWaiter):
     def still_waits(self) -> bool:
         return not self.gone
 
-    def login_decided(self, refusal: str) -> None:
-        self.outcomes.append(refusal)
+    def login_accepted(self, identity: Identity) -> None:
+        self.outcomes.append("")
+
+    def login_refused(self, reason: str) -> None:
+        self.outcomes.append(reason)
 
 
 class LoginNode:
@@ -180,7 +178,7 @@ def test_a_slow_hash_is_computed_outside_and_the_login_waits_for_it() -> None:
     [order] = node.asked()
     assert (order.algorithm, order.password_hash, order.password) == (SCRYPT, SLOW_HASH, "guest")
     assert waiter.outcomes == []
-    node.logins.verified(order.ticket, True)
+    node.logins.internal.verified(order.ticket, True)
     assert waiter.outcomes == [""]
 
 
@@ -188,11 +186,11 @@ def test_a_verified_password_is_remembered_until_the_user_changes() -> None:
     node = slow_node()
     node.log_in()
     [order] = node.asked()
-    node.logins.verified(order.ticket, True)
+    node.logins.internal.verified(order.ticket, True)
     assert node.log_in().outcomes == [""]
     assert node.log_in(password="guess").outcomes == []
     assert len(node.asked()) == 1
-    node.logins.forget("guest")
+    node.logins.internal.forget("guest")
     assert node.log_in().outcomes == []
     assert len(node.asked()) == 1
 
@@ -201,7 +199,7 @@ def test_a_wrong_password_is_not_remembered() -> None:
     node = slow_node()
     first = node.log_in(password="wrong")
     [order] = node.asked()
-    node.logins.verified(order.ticket, False)
+    node.logins.internal.verified(order.ticket, False)
     assert first.outcomes == [INVALID]
     node.log_in(password="wrong")
     assert len(node.asked()) == 1
@@ -211,7 +209,7 @@ def test_logins_with_the_same_password_wait_for_one_answer() -> None:
     node = slow_node()
     waiters = [node.log_in() for _ in range(50)]
     [order] = node.asked()
-    node.logins.verified(order.ticket, True)
+    node.logins.internal.verified(order.ticket, True)
     assert [waiter.outcomes for waiter in waiters] == [[""]] * 50
 
 
@@ -220,7 +218,7 @@ def test_few_answers_are_asked_for_at_a_time_and_the_rest_in_order() -> None:
     waiters = [node.log_in(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
     orders = node.asked()
     assert len(orders) == RUNNING_CHECKS_MAX
-    node.logins.verified(orders[0].ticket, False)
+    node.logins.internal.verified(orders[0].ticket, False)
     [following] = node.asked()
     assert following.password == f"guess {RUNNING_CHECKS_MAX}"
     assert [len(waiter.outcomes) for waiter in waiters] == [1] + [0] * (RUNNING_CHECKS_MAX + 1)
@@ -232,8 +230,8 @@ def test_a_flood_of_guesses_from_one_address_does_not_delay_another() -> None:
         node.log_in(password=f"guess {number}", host="10.0.0.1")
     waiter = node.log_in()
     [first, *_others] = node.asked()
-    node.logins.verified(first.ticket, False)
-    node.logins.verified(first.ticket + 1, False)
+    node.logins.internal.verified(first.ticket, False)
+    node.logins.internal.verified(first.ticket + 1, False)
     assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}", "guest"]
     assert waiter.outcomes == []
 
@@ -248,11 +246,11 @@ def test_a_flood_of_guesses_does_not_delay_another_user_of_the_same_address() ->
     waiter = node.log_in(user="alice", password="alice")
     running = node.asked()
     for order in running[:3]:
-        node.logins.verified(order.ticket, False)
+        node.logins.internal.verified(order.ticket, False)
     following = node.asked()
     # one of each: the strangers, guest, alice
     assert [order.password for order in following] == ["guest", "guess 0", "alice"]
-    node.logins.verified(following[-1].ticket, True)
+    node.logins.internal.verified(following[-1].ticket, True)
     assert waiter.outcomes == [""]
 
 
@@ -261,18 +259,18 @@ def test_refusals_of_one_address_are_answered_in_the_order_of_the_logins() -> No
     strangers = [node.log_in(user=f"stranger {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
     known = node.log_in(password="guess")
     orders = node.asked()
-    node.logins.verified(orders.pop(0).ticket, False)
+    node.logins.internal.verified(orders.pop(0).ticket, False)
     orders += node.asked()
-    node.logins.verified(orders.pop(0).ticket, False)
+    node.logins.internal.verified(orders.pop(0).ticket, False)
     [of_known] = node.asked()
     assert of_known.password == "guess"
-    node.logins.verified(of_known.ticket, False)
+    node.logins.internal.verified(of_known.ticket, False)
     # the turns of users decided it before strangers that came earlier
     assert known.outcomes == []
     orders += node.asked()
     while orders:
         assert known.outcomes == []
-        node.logins.verified(orders.pop(0).ticket, False)
+        node.logins.internal.verified(orders.pop(0).ticket, False)
         orders += node.asked()
     assert known.outcomes == [INVALID]
     assert all(len(stranger.outcomes) == 1 for stranger in strangers)
@@ -288,7 +286,7 @@ def test_of_one_address_so_many_may_wait_and_the_user_with_the_most_is_refused()
     orders = node.asked()
     while orders:
         passed.append(orders[0].password_hash.hex())
-        node.logins.verified(orders.pop(0).ticket, passed[-1] == SLOW_HASH.hex())
+        node.logins.internal.verified(orders.pop(0).ticket, passed[-1] == SLOW_HASH.hex())
         orders += node.asked()
     assert len(passed) == count
     assert known.outcomes == [FAR]
@@ -304,7 +302,7 @@ def test_a_refusal_takes_a_slow_hash_whichever_hash_the_user_has() -> None:
     orders = node.asked()
     assert [(order.algorithm, len(order.password_hash)) for order in orders] == [(SCRYPT, len(SLOW_HASH))] * 4
     for order in orders:
-        node.logins.verified(order.ticket, False)
+        node.logins.internal.verified(order.ticket, False)
     assert [len(waiter.outcomes) for waiter in waiters] == [1] * 4
 
 
@@ -322,11 +320,11 @@ def test_no_hash_is_computed_for_a_client_that_disconnected() -> None:
     waiters = [node.log_in(password=f"guess {number}") for number in range(RUNNING_CHECKS_MAX + 2)]
     waiters[RUNNING_CHECKS_MAX].gone = True
     [first, *_others] = node.asked()
-    node.logins.verified(first.ticket, False)
+    node.logins.internal.verified(first.ticket, False)
     [following] = node.asked()
     assert following.password == f"guess {RUNNING_CHECKS_MAX + 1}"
     again = node.log_in(password=f"guess {RUNNING_CHECKS_MAX}")
-    node.logins.verified(following.ticket, False)
+    node.logins.internal.verified(following.ticket, False)
     assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}"]
     assert again.outcomes == []
 
@@ -337,7 +335,7 @@ def test_an_unknown_user_costs_the_same_computation() -> None:
     [order] = node.asked()
     assert len(order.password_hash) == len(SLOW_HASH)
     # even if the password matched the hash for unknown users, the user would not exist
-    node.logins.verified(order.ticket, True)
+    node.logins.internal.verified(order.ticket, True)
     assert waiter.outcomes == ["user 'stranger' - invalid credentials"]
 
 
@@ -346,8 +344,8 @@ def test_a_password_that_was_changed_meanwhile_is_good_no_more() -> None:
     waiter = node.log_in()
     [order] = node.asked()
     node.catalog.add_user(UserDefinition("guest", hash_password(SCRYPT, "other", SALT), SCRYPT, [], {}))
-    node.logins.forget("guest")
-    node.logins.verified(order.ticket, True)
+    node.logins.internal.forget("guest")
+    node.logins.internal.verified(order.ticket, True)
     assert waiter.outcomes == [INVALID]
     assert node.log_in().outcomes == []
 

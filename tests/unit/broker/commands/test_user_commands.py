@@ -17,6 +17,7 @@ from warren.broker.commands.requests import (
     SetUserLimits,
 )
 from warren.broker.model.events import Command, CommandBatch, CommandReceived
+from warren.broker.model.identity import Identity
 from warren.broker.model.settings import BrokerSettings
 from warren.errors import CommandRefused
 from warren.wire.methods import ChannelOpen, ConnectionClose, ConnectionOpen, ConnectionTuneOk, Method
@@ -243,7 +244,9 @@ def test_an_operator_waits_for_a_slow_hash_like_a_client() -> None:
     assert core.answers == {}
     core.verify_passwords()
     assert core.answers[1].refusal == ""
-    assert core.command(Authenticate("guest", "guest", "127.0.0.1")) is None
+    identity = core.command(Authenticate("guest", "guest", "127.0.0.1"))
+    assert isinstance(identity, Identity)
+    assert (identity.name, identity.authn, identity.authz) == ("guest", "internal", "internal")
 
 
 def test_refused_logins_are_noted_without_their_passwords(core: Core) -> None:

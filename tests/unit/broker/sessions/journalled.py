@@ -6,9 +6,8 @@ the oldest batch is flushed.
 
 from tests.support.core_driver import Client, Core, published
 from tests.support.lone_vhosts import lone_vhost
-from warren.broker.access.logins import LoginAttempt, LoginWaiter
-from warren.broker.access.rights import Rights
-from warren.broker.access.users import AccessCatalog, Permission
+from warren.broker.access.backends import LoginAttempt, LoginWaiter
+from warren.broker.access.rights import NodeRights, Rights
 from warren.broker.model.effects import Effect
 from warren.broker.model.events import (
     BytesReceived,
@@ -19,6 +18,7 @@ from warren.broker.model.events import (
     WritesPaused,
     WritesResumed,
 )
+from warren.broker.model.identity import Identity
 from warren.broker.model.journal import PositionRange, Segment, SegmentExtent
 from warren.broker.model.message import Entry, Message
 from warren.broker.model.ports import FetchWaiter, QueueLog, QueueLogs
@@ -112,15 +112,13 @@ class JournalledNode(NodePort):
         self._names = 0
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
-        waiter.login_decided("")
+        waiter.login_accepted(Identity(attempt.user))
 
     def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
         return self.only_vhost
 
-    def rights(self, user: str, vhost: str) -> Rights:
-        catalog = AccessCatalog()
-        catalog.add_permission(Permission(user, vhost, ".*", ".*", ".*"))
-        return Rights(catalog, user, vhost)
+    def rights(self, identity: Identity, vhost: str) -> Rights:
+        return NodeRights(identity.name, vhost)
 
     def check_channel_room(self, connection: SessionPort) -> None:
         """There is always room."""

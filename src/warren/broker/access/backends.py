@@ -1,0 +1,86 @@
+"""The interface of authentication backends, and of clients that wait for a login.
+
+A backend answers four questions: whether credentials are good (authn), and for an identity whether it may enter a
+virtual host, what it may do there, and which tags it has (authz). One backend may answer the first question and another
+one the rest.
+
+`authenticate` may take time: the waiter is called within the call or later. The other answers are given at once.
+
+Not here: which backends are asked, in which order (`broker.access.logins`), the users of this broker
+(`broker.access.internal_backend`), tokens (`broker.access.token_backend`).
+"""
+
+from abc import abstractmethod
+from typing import final
+
+from mypy_extensions import mypyc_attr
+
+from warren.broker.access.rights import Rights
+from warren.broker.model.identity import Identity
+
+
+@final
+class LoginAttempt:
+    """The credentials of a client."""
+
+    def __init__(
+        self,
+        user: str,
+        password: str,
+        peer_host: str,
+        certificate_name: str,
+        external: bool,
+        trusted: bool = False,
+        identity: Identity | None = None,
+    ) -> None:
+        self.user = user
+        self.password = password
+        self.peer_host = peer_host
+        self.certificate_name = certificate_name
+        # authenticated by other means: a certificate, or the node itself (`trusted`)
+        self.external = external
+        self.trusted = trusted
+        # of a trusted connection, if it is more than the name of an internal user
+        self.identity = identity
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LoginWaiter:
+    """A client or operator that waits for a login."""
+
+    @abstractmethod
+    def still_waits(self) -> bool:
+        """Whether the client is still connected."""
+
+    @abstractmethod
+    def login_accepted(self, identity: Identity) -> None:
+        """Called once, or `login_refused` is."""
+
+    @abstractmethod
+    def login_refused(self, reason: str) -> None:
+        """`reason` is for the log."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AuthBackend:
+    """One way to authenticate and authorise clients."""
+
+    @abstractmethod
+    def authenticate(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
+        """Decide whether the credentials are good."""
+
+    @abstractmethod
+    def authorise(self, identity: Identity) -> bool:
+        """Whether a client that another backend authenticated may log in."""
+
+    @abstractmethod
+    def may_enter(self, identity: Identity, vhost: str) -> bool:
+        """Whether the client may open a connection to this virtual host."""
+
+    @abstractmethod
+    def rights(self, identity: Identity, vhost: str) -> Rights:
+        """The permissions of the client in this virtual host."""
+
+    @abstractmethod
+    def tags(self, identity: Identity) -> list[str]:
+        """The current tags of the client."""
