@@ -213,6 +213,10 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         self._logins.log_in(attempt, waiter)
 
+    def renew(self, connection: SessionPort, secret: str, waiter: LoginWaiter) -> None:
+        assert connection.identity is not None, "the client has logged in"
+        self._logins.renew(connection.identity, secret, connection.opened.peer_host, waiter)
+
     def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
         found = self.vhosts.get(vhost)
         if found is None:

@@ -65,6 +65,10 @@ class LoginWaiter:
 class AuthBackend:
     """One way to authenticate and authorise clients."""
 
+    def secrets_expire(self) -> bool:
+        """Whether a connected client must send a new secret from time to time (connection.update-secret)."""
+        return False
+
     @abstractmethod
     def authenticate(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         """Decide whether the credentials are good."""

@@ -9,6 +9,9 @@ to a bound; a success, or a time without failures, resets it. The first failure 
 A success is never delayed, so an attacker cannot lock out a user who knows the password. The number of recorded
 failures is bounded: the oldest are dropped.
 
+A connected client may renew its login with a new secret (`connection.update-secret`), if the secrets of its backend
+expire. It stays the same user.
+
 A trusted connection comes from within the process: a request over HTTP, whose user has logged in there, or a bridge. It
 is the identity, or the internal user, that it names; without one it is the node itself.
 
@@ -128,6 +131,17 @@ class Logins:
         else:
             waiter.login_refused(reason)
 
+    # -- renewal
+
+    def renew(self, identity: Identity, secret: str, peer_host: str, waiter: LoginWaiter) -> None:
+        """A connected client sends a new secret. It has no effect if the secrets of its backend do not expire."""
+        backend = self._backends.get(identity.authn)
+        if backend is None or not backend.secrets_expire():
+            waiter.login_accepted(identity)
+        else:
+            attempt = LoginAttempt(identity.name, secret, peer_host, "", False)
+            backend.authenticate(attempt, RenewedLogin(identity, waiter))
+
     # -- what an identity may do
 
     def may_enter(self, identity: Identity, vhost: str) -> bool:
@@ -171,6 +185,29 @@ class ChainedLogin(LoginWaiter):
     def login_refused(self, reason: str) -> None:
         self._refusal = reason if self._at == 0 else f"{self._refusal}; {reason}"
         self.ask(self._at + 1)
+
+
+@final
+class RenewedLogin(LoginWaiter):
+    """A login of a client that is connected already, and must stay the same user."""
+
+    def __init__(self, old: Identity, waiter: LoginWaiter) -> None:
+        self._old: Identity = old
+        self._waiter: LoginWaiter = waiter
+
+    def still_waits(self) -> bool:
+        return self._waiter.still_waits()
+
+    def login_accepted(self, identity: Identity) -> None:
+        old = self._old
+        if identity.name != old.name:
+            self.login_refused(f"user '{old.name}' - the new secret is that of user '{identity.name}'")
+            return
+        renewed = Identity(old.name, old.authn, old.authz, identity.tags, identity.scopes, identity.expires_at_ms)
+        self._waiter.login_accepted(renewed)
+
+    def login_refused(self, reason: str) -> None:
+        self._waiter.login_refused(reason)
 
 
 @final

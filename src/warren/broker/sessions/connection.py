@@ -11,7 +11,8 @@ They write nothing while the socket's buffer is full or the output waits for the
 not read, and a slow disk, cost a bounded amount of memory.
 
 A connection has one timer. Before connection.open-ok and after the close it is a timeout. In between it fires every
-half heartbeat: it sends a heartbeat, and closes the connection of a client that was silent for two.
+half heartbeat: it sends a heartbeat, and closes the connection of a client that was silent for two. If the login
+expires, a second timer closes the connection then.
 
 Invariants of a channel: once `closing` is set (channel.close was sent) only the client's close and close-ok have an
 effect; its consumers are removed and its unacked deliveries are requeued. Once `closed` is set no confirm is sent,
@@ -29,6 +30,7 @@ from warren.broker.access.rights import Rights
 from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.effects import CloseConnection, PauseReading, ResumeReading, SendBytes
 from warren.broker.model.events import ConnectionOpened
+from warren.broker.model.identity import Identity
 from warren.broker.model.ports import QueuePort
 from warren.broker.model.remote_queue import QueueAnswer, RemoteQueuePort
 from warren.broker.model.stats import ChannelStats, DeliveryStats
@@ -36,12 +38,12 @@ from warren.broker.model.turn import FlushWaiter, Timer, TimerTarget, Turn
 from warren.broker.queues.arguments import locked_fault
 from warren.broker.sessions.confirms import Confirms, ConfirmSender
 from warren.broker.sessions.counters import ChannelCounters, ConnectionCounters, PublishCounter
-from warren.broker.sessions.incoming_publishes import CachedPublish, IncomingContent
+from warren.broker.sessions.incoming_publishes import UNROUTED, CachedPublish, IncomingContent
 from warren.broker.sessions.output import ConnectionLog, OutputBuffer, OutputGate
 from warren.broker.sessions.ports import NodePort, ReplyInboxPort, SessionPort, VhostPort
 from warren.broker.sessions.transactions import ChannelTransaction, PendingTxCommit
 from warren.broker.sessions.unacked import AckingConsumer, UnackedDeliveries, UnackedDelivery, requeue_all, tag_of
-from warren.errors import NOT_FOUND, ChannelFault, ConnectionFault
+from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault, ConnectionFault
 from warren.wire.field_tables import Table
 from warren.wire.frames import FRAME_MIN, HEARTBEAT_FRAME, FrameReader
 from warren.wire.methods import (
@@ -103,6 +105,22 @@ class ConnectionTimer(TimerTarget):
         turn = self._connection.turn
         turn.cancel_timer(self._timer)
         self._timer = turn.set_timer(turn.now_ms + delay_ms, self)
+
+
+@final
+class LoginTimer(TimerTarget):
+    """Closes a connection when its login expires."""
+
+    def __init__(self, connection: "Connection", expires_at_ms: i64) -> None:
+        self._connection: Connection = connection
+        self._expires_at_ms: i64 = expires_at_ms
+        self._timer: Timer = connection.turn.set_timer(expires_at_ms, self)
+
+    def end(self) -> None:
+        self._connection.turn.cancel_timer(self._timer)
+
+    def timer_fired(self) -> None:
+        self._connection.login_expired(self._expires_at_ms)
 
 
 AWAIT_HEADER: Final[i64] = 0
@@ -176,6 +194,7 @@ class Connection(SessionPort, FlushWaiter):
         # bytes sent since the socket's buffer was full
         self.unread_bytes: i64 = 0
         self.timer: ConnectionTimer = ConnectionTimer(self, node.settings.handshake_timeout_ms)
+        self._login_timer: LoginTimer | None = None
 
     # -- output
 
@@ -333,8 +352,46 @@ class Connection(SessionPort, FlushWaiter):
         self.timer.heartbeat_ms = heartbeat_s * 1000
         self.state = AWAIT_OPEN
 
+    def logged_in(self, identity: Identity) -> None:
+        """The login was accepted, or renewed: the permissions of this identity count from here on."""
+        self.identity = identity
+        self.user = identity.name
+        self._end_login_timer()
+        if identity.expires_at_ms:
+            self._login_timer = LoginTimer(self, identity.expires_at_ms)
+        if self.vhost is not None:
+            self._set_rights(identity, self.vhost)
+
+    def _set_rights(self, identity: Identity, vhost: VhostPort) -> None:
+        rights = self.node.rights(identity, vhost.name)
+        rights.forwards = self.opened.direct
+        self.rights = rights
+        for channel in self.channels.values():
+            channel.rights = rights
+            if channel.content is not None:
+                channel.content.cached.version = UNROUTED
+        # cached routes were allowed by the rights before
+        self.clear_cached_publishes()
+
+    def login_expired(self, expires_at_ms: i64) -> None:
+        """The client did not renew its login."""
+        self._login_timer = None
+        if self.state == RUNNING:
+            expired_s, now_s = (int(expires_at_ms) + 500) // 1000, int(self.turn.now_ms) // 1000
+            text = f"Provided JWT token has expired at timestamp {expired_s} (validated at {max(now_s, expired_s)})"
+            self.fault(ConnectionFault(ACCESS_REFUSED, text), 0, 0)
+        elif self.state < RUNNING:
+            self.hang_up()
+
+    def _end_login_timer(self) -> None:
+        if self._login_timer is not None:
+            self._login_timer.end()
+            self._login_timer = None
+
     def entered(self, vhost: VhostPort) -> None:
+        assert self.identity is not None, "the login was accepted"
         self.vhost = vhost
+        self._set_rights(self.identity, vhost)
         self.counters.vhost_stats = vhost.stats
         self.state = RUNNING
         self.timer.beat()
@@ -425,6 +482,7 @@ class Connection(SessionPort, FlushWaiter):
         self.end_channels()
         self.state = CLOSED
         self.timer.end()
+        self._end_login_timer()
         self.output()
 
     def leave(self, reason: str) -> None:
@@ -447,6 +505,7 @@ class Connection(SessionPort, FlushWaiter):
         self.end_channels()
         self.state = CLOSED
         self.timer.end()
+        self._end_login_timer()
         self.counters.count_connection_lost()
         self._socket_closed = True
         self._gate.drop()

@@ -1,4 +1,4 @@
-"""From the protocol header to connection.open-ok.
+"""From the protocol header to connection.open-ok; and renewal of the login by connection.update-secret.
 
     client                       server
     AMQP 0 0 9 1          ->
@@ -11,7 +11,9 @@
 
 A client that errs before tune-ok gets no answer: its socket is closed after three seconds, as in RabbitMQ, so that
 guessing passwords is slow. A refused login is answered if the client has the capability
-`authentication_failure_close`. Input after start-ok waits until the login is decided.
+`authentication_failure_close`. Input after start-ok, and after update-secret, waits until the login is decided.
+
+A login may expire. The connection is closed then, unless the client renewed the login before.
 
 Not here: how a login is decided (`broker.access.logins`), the frames (`broker.sessions.input`).
 """
@@ -20,8 +22,8 @@ from typing import Final, final
 
 from warren.broker.access.backends import LoginAttempt, LoginWaiter
 from warren.broker.model.identity import Identity
-from warren.broker.sessions.connection import AWAIT_START_OK, Connection
-from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, ConnectionFault, Distrusted
+from warren.broker.sessions.connection import AWAIT_START_OK, RUNNING, Connection
+from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, NOT_ALLOWED, ConnectionFault, Distrusted
 from warren.wire.field_tables import Table, decode_table
 from warren.wire.frames import FRAME_MIN
 from warren.wire.methods import (
@@ -32,6 +34,8 @@ from warren.wire.methods import (
     ConnectionStartOk,
     ConnectionTune,
     ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
     Method,
 )
 
@@ -40,6 +44,9 @@ HEADERS: Final = (b"AMQP\x00\x00\x09\x01", b"AMQP\x01\x01\x00\x09")
 
 COMPATIBLE_VERSION: Final = "3.10.8"
 """The RabbitMQ version whose behaviour this node has, for clients that check it."""
+
+UPDATE_SECRET: Final = (10, 70)
+"""Class and method of connection.update-secret, for a connection.close that blames it."""
 
 CAPABILITIES: Final = (
     "publisher_confirms",
@@ -124,8 +131,7 @@ def _go_on(connection: Connection) -> None:
 
 
 def _welcome(connection: Connection, identity: Identity) -> None:
-    connection.identity = identity
-    connection.user = identity.name
+    connection.logged_in(identity)
     settings = connection.node.settings
     connection.send(
         ConnectionTune(channel_max=settings.channel_max, frame_max=settings.frame_max, heartbeat=settings.heartbeat_s)
@@ -193,9 +199,41 @@ def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
 def open_vhost(connection: Connection, method: Method) -> None:
     if not isinstance(method, ConnectionOpen):
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
-    assert connection.identity is not None, "the login was accepted"
     vhost = connection.node.enter(connection, method.virtual_host)
-    connection.rights = connection.node.rights(connection.identity, vhost.name)
-    connection.rights.forwards = connection.opened.direct
     connection.entered(vhost)
     connection.send(ConnectionOpenOk())
+
+
+def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:
+    renewal = SecretRenewal(connection)
+    connection.node.renew(connection, method.new_secret.decode("utf-8", "surrogateescape"), renewal)
+    if not renewal.decided:
+        connection.await_answer()
+
+
+@final
+class SecretRenewal(LoginWaiter):
+    """A new secret of a client, which may have disconnected when it is decided."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.decided: bool = False
+        self._connection: Connection = connection
+
+    def still_waits(self) -> bool:
+        return self._connection.state == RUNNING
+
+    def login_accepted(self, identity: Identity) -> None:
+        self.decided = True
+        connection = self._connection
+        if self.still_waits():
+            connection.logged_in(identity)
+            connection.send(ConnectionUpdateSecretOk())
+            _go_on(connection)
+
+    def login_refused(self, reason: str) -> None:
+        self.decided = True
+        connection = self._connection
+        if self.still_waits():
+            connection.note("error", "secret.refused", {"user": connection.user, "reason": reason})
+            fault = ConnectionFault(NOT_ALLOWED, "New secret was refused by one of the backends")
+            connection.fault(fault, *UPDATE_SECRET)

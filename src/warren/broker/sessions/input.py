@@ -48,7 +48,6 @@ from warren.wire.methods import (
     ConnectionClose,
     ConnectionCloseOk,
     ConnectionUpdateSecret,
-    ConnectionUpdateSecretOk,
     Method,
     decode_method,
 )
@@ -113,8 +112,7 @@ def handle_connection_method(connection: Connection, method: Method) -> None:
         # the client closes the socket when it has read the answer; closing it first could lose the answer
         connection.ignore_input()
     elif isinstance(method, ConnectionUpdateSecret):
-        # a password does not expire, so a new one has no effect
-        connection.send(ConnectionUpdateSecretOk())
+        handshake.update_secret(connection, method)
     else:
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state running")
 

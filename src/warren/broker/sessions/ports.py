@@ -139,6 +139,10 @@ class NodePort:
         """Decide a login. The waiter is called within this call, or later."""
 
     @abstractmethod
+    def renew(self, connection: SessionPort, secret: str, waiter: LoginWaiter) -> None:
+        """Decide on the new secret of a connected client. The waiter is called within this call, or later."""
+
+    @abstractmethod
     def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
         """The virtual host of that name, with the connection counted in it; a fault if the connection may not enter."""
 
