@@ -17,6 +17,7 @@ from warren.broker.access.passwords import ALGORITHMS
 from warren.broker.model.settings import NODE_KINDS
 from warren.broker.policies.keys import MASTER_LOCATORS
 from warren.node.config import values
+from warren.node.config.authentication_settings import AUTH_BACKENDS
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
 from warren.node.logs import FORMATS, LEVELS
 from warren.node.tls import TLS_VERSIONS
@@ -29,7 +30,7 @@ PASSWORD_REGEXP = "rabbit_credential_validator_password_regexp"
 CREDENTIAL_VALIDATORS = (ACCEPT_EVERYTHING, MIN_PASSWORD_LENGTH, PASSWORD_REGEXP)
 
 SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
-    "auth_backends.*": ("auth_backends", values.one_of(("internal", "rabbit_auth_backend_internal"))),
+    "auth_backends.*": ("auth_backends", values.one_of(AUTH_BACKENDS)),
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
     "cluster.cookie": ("cluster.cookie", values.text),

@@ -29,6 +29,7 @@ from warren.broker.cluster.addresses import PEER_PORT
 from warren.broker.model.settings import BrokerSettings, PasswordRules
 from warren.errors import ConfigError
 from warren.node.config import values
+from warren.node.config.authentication_settings import authentication_settings
 from warren.node.config.cluster_settings import ClusterSettings, cluster_settings
 from warren.node.config.http_settings import HttpSettings, http_settings, load_balancers_of
 from warren.node.config.keys import (
@@ -313,6 +314,7 @@ def _broker_settings(gathered: _RawValues, flags: NodeFlags) -> BrokerSettings:
         **chosen,
     )
     settings.password_rules = _password_rules(gathered)
+    settings.authentication = authentication_settings(gathered.families)
     return settings
 
 
