@@ -44,7 +44,6 @@ from warren.broker.model.events import (
     ClusterEvent,
     CommandReceived,
     Event,
-    PasswordVerified,
     StopRequested,
 )
 from warren.broker.model.identity import Identity
@@ -295,8 +294,8 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             return
         elif isinstance(event, CommandReceived):
             self.control.handle(event)
-        elif isinstance(event, PasswordVerified):
-            self._logins.internal.verified(event.ticket, event.good)
+        elif self._logins.handle(event):
+            return
         elif isinstance(event, StopRequested):
             self._stop()
         elif self._storage is not None:

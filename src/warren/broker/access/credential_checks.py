@@ -87,8 +87,21 @@ class CredentialChecks:
             self._refuse(dropped)
         self._start_queued()
 
+    def start_again(self, check: CredentialCheck) -> None:
+        """Run a check that was set aside once more when it is its turn."""
+        self._address_checks[check.host].add_again(check)
+        self._queued_hosts[check.host] = None
+        self._start_queued()
+
+    def set_aside(self) -> None:
+        """A finished check waits for something else than its turn, and `start_again` follows. Start what waits."""
+        self._start_queued()
+
     def finished(self, ticket: int) -> CredentialCheck:
-        """The check with this ticket, which runs no more. `refuse` must follow; accepted logins are taken out of it."""
+        """The check with this ticket, which runs no more. `refuse` or `set_aside` must follow.
+
+        Accepted logins are taken out of it before.
+        """
         return self._running.pop(ticket)
 
     def refuse(self, check: CredentialCheck) -> None:
@@ -142,6 +155,11 @@ class AddressChecks:
         """`user` is empty for all unknown users."""
         self._by_user.setdefault(user, []).append(check)
         self._unanswered.append(check)
+        self.queued += 1
+
+    def add_again(self, check: CredentialCheck) -> None:
+        """Queue a check that is not answered yet."""
+        self._by_user.setdefault("", []).append(check)
         self.queued += 1
 
     def next_queued(self) -> CredentialCheck:

@@ -24,8 +24,10 @@ from typing import Final, final
 from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter
 from warren.broker.access.internal_backend import InternalBackend
 from warren.broker.access.rights import NodeRights, Rights
+from warren.broker.access.token_backend import TokenBackend
 from warren.broker.access.users import AccessCatalog
-from warren.broker.model.identity import INTERNAL, NO_USER, NODE, Identity
+from warren.broker.model.events import Event, PasswordVerified, SigningKeysFetched, TokenVerified
+from warren.broker.model.identity import INTERNAL, NO_USER, NODE, OAUTH2, Identity
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import TimerTarget, Turn
 
@@ -82,6 +84,10 @@ class Logins:
         self._throttle: LoginThrottle = LoginThrottle()
         self.internal: InternalBackend = InternalBackend(settings, turn, catalog, secret)
         self._backends: dict[str, AuthBackend] = {INTERNAL: self.internal}
+        oauth2 = settings.authentication.oauth2
+        self.tokens: TokenBackend | None = None if oauth2 is None else TokenBackend(oauth2, turn, secret)
+        if self.tokens is not None:
+            self._backends[OAUTH2] = self.tokens
         # the names of the backends that authenticate, and authorise, in the order in which they are asked
         self._chain: list[tuple[str, str]] = settings.authentication.backends
 
@@ -100,6 +106,20 @@ class Logins:
             waiter.login_accepted(identity)
         else:
             waiter.login_refused(f"user '{identity.name}' - invalid credentials")
+
+    def handle(self, event: Event) -> bool:
+        """Handle the answer to a check; False if it is another event."""
+        if isinstance(event, PasswordVerified):
+            self.internal.verified(event.ticket, event.good)
+        elif isinstance(event, TokenVerified):
+            assert self.tokens is not None, "it verified no token without this backend"
+            self.tokens.verified(event)
+        elif isinstance(event, SigningKeysFetched):
+            if self.tokens is not None:
+                self.tokens.keys_fetched(event.changed)
+        else:
+            return False
+        return True
 
     # -- the chain
 

@@ -270,6 +270,19 @@ class VerifyPassword(Effect):
 
 
 @final
+class VerifyToken(Effect):
+    """Verify the signature and the lifetime of an access token (JWT); answered by `TokenVerified`."""
+
+    def __init__(self, ticket: int, token: str) -> None:
+        self.ticket = ticket
+        self.token = token
+
+    def facts(self) -> tuple[object, ...]:
+        # without the token: effects are printed
+        return (self.ticket,)
+
+
+@final
 class ProposeTransaction(Effect):
     """Commit a transaction to the cluster's metadata store; answered by `TransactionDecided`.
 

@@ -214,6 +214,37 @@ class PasswordVerified(Event):
         self.good = good
 
 
+@final
+class TokenVerified(Event):
+    """The result of `VerifyToken`: the claims of a good token; None if it is not good, for this reason.
+
+    `lives_ms` is the time until the token expires; 0 if it does not. `awaits_keys`: its key is not known, and
+    `SigningKeysFetched` follows.
+    """
+
+    def __init__(
+        self,
+        ticket: int,
+        claims: dict[str, object] | None,
+        reason: str = "",
+        lives_ms: int = 0,
+        awaits_keys: bool = False,
+    ) -> None:
+        self.ticket = ticket
+        self.claims = claims
+        self.reason = reason
+        self.lives_ms = lives_ms
+        self.awaits_keys = awaits_keys
+
+
+@final
+class SigningKeysFetched(Event):
+    """The issuer's keys were fetched, or could not be; `changed` if the known keys are others than before."""
+
+    def __init__(self, changed: bool) -> None:
+        self.changed = changed
+
+
 class ClusterEvent(Event):
     """A fact about another node or the cluster's metadata store."""
 

@@ -27,12 +27,44 @@ class PasswordRules(NamedTuple):
 
 
 @final
+class OAuth2Settings:
+    """What the claims of an access token mean (`auth_oauth2.*`)."""
+
+    def __init__(
+        self,
+        resource_server_id: str,
+        scope_prefix: str | None = None,
+        additional_scopes_key: str = "",
+        verify_aud: bool = True,
+        issuer: str = "",
+        username_claims: list[str] | None = None,
+        scope_aliases: dict[str, list[str]] | None = None,
+    ) -> None:
+        self.resource_server_id = resource_server_id
+        # scopes with another prefix are those of other servers
+        self.scope_prefix = f"{resource_server_id}." if scope_prefix is None else scope_prefix
+        # a claim that has more scopes
+        self.additional_scopes_key = additional_scopes_key
+        self.verify_aud = verify_aud
+        # if it is known, tokens of other issuers are refused
+        self.issuer = issuer
+        # the claims that may have the name of the user, in order
+        self.username_claims: list[str] = [*(username_claims or []), "client_id", "sub"]
+        # the scopes that a scope stands for
+        self.scope_aliases: dict[str, list[str]] = {} if scope_aliases is None else scope_aliases
+
+
+@final
 class AuthenticationSettings:
     """Who is asked about a login."""
 
     def __init__(self) -> None:
         # the backends that authenticate, and authorise, in the order in which they are asked
         self.backends: list[tuple[str, str]] = [(INTERNAL, INTERNAL)]
+        # the largest frame before the login is accepted: a long token needs a large one
+        self.initial_frame_max = 4096
+        # of the backend `oauth2`, if it is among them
+        self.oauth2: OAuth2Settings | None = None
 
 
 @final

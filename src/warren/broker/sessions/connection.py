@@ -152,7 +152,7 @@ class Connection(SessionPort, FlushWaiter):
         self.state: i64 = AWAIT_HEADER
         # octets of an incomplete protocol header
         self.partial_header: bytes = b""
-        self.reader: FrameReader = FrameReader(FRAME_MIN)
+        self.reader: FrameReader = FrameReader(node.settings.authentication.initial_frame_max)
         # the SASL mechanism of its login
         self.mechanism: str = ""
         self.client_properties: Table = {}
