@@ -132,7 +132,7 @@ def test_a_node_does_not_create_its_first_user_with_a_password_that_the_validato
 
 def test_a_node_does_not_start_with_users_of_a_backend_that_it_cannot_ask(tmp_path: Path) -> None:
     config = tmp_path / "node.conf"
-    for line in ("auth_backends.1 = rabbit_auth_backend_oauth2", "auth_ldap.servers.1 = ldap.example.com"):
+    for line in ("auth_backends.1 = rabbit_auth_backend_ldap", "auth_ldap.servers.1 = ldap.example.com"):
         config.write_text(f"{line}\n")
         ended = subprocess.run(
             [*COMMAND, "serve", "--config", str(config), "--data", str(tmp_path / "data"), *FREE_PORTS],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from warren.admin.command_queue import CommandQueue
 from warren.admin.direct_link import DirectLinks
 from warren.admin.http.authentication import Authenticator
+from warren.admin.http.settings import PagesLogin
 from warren.admin.peers import Peers
 from warren.admin.ports import BridgesPort, HistoryPort, NodeControl, NodeFacts
 from warren.admin.tracing.traces import Traces
@@ -28,3 +29,4 @@ class AdminContext:
     traces: Traces
     peers: Peers
     bridges: BridgesPort
+    pages_login: PagesLogin

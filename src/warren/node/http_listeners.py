@@ -161,8 +161,19 @@ class HttpListeners:
         self._history.start(self._tasks)
         directory = TraceDirectory(self._settings.trace_directory or os.path.join(facts.data_dir, TRACES))
         self._traces = Traces(broker, command_queue, links, facts, directory, self._settings.trace_rotation, self._log)
+        pages_login = self._settings.application.pages_login
         admin_context = AdminContext(
-            broker, command_queue, accounts, facts, self._history, links, control, self._traces, peers, bridges
+            broker,
+            command_queue,
+            accounts,
+            facts,
+            self._history,
+            links,
+            control,
+            self._traces,
+            peers,
+            bridges,
+            pages_login,
         )
         metrics = Metrics(admin_context, self._settings.prometheus.per_object)
         router = api_router()

@@ -55,6 +55,7 @@ from warren.node.logs import Log
 from warren.node.password_checks import PasswordChecks
 from warren.node.resources import DiskWatch, MemoryWatch
 from warren.node.tls import server_context
+from warren.node.token_verification import TokenVerification
 from warren.node.turn_loop import Clock, Core, TurnLoop
 
 
@@ -228,6 +229,7 @@ class Node:
         memory = MemoryWatch(self._turns.add, limit_bytes, interval_s, self._http.buffered_bytes)
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
+        tokens = self._verify_tokens(loop)
         self._turns.attach({PauseService: self._pause, ResumeService: self._resume, RestartNode: self._start_anew})
         if self._disk is not None:
             self._start_disk(self._disk)
@@ -238,6 +240,7 @@ class Node:
             await self._accept_everyone(core, loop, facts, memory)
         except ConfigError:
             passwords.close()
+            tokens.close()
             if self._disk is not None:
                 await self._close_disk(self._disk)
             raise
@@ -250,6 +253,7 @@ class Node:
         self._close_listeners()
         memory.stop()
         passwords.close()
+        tokens.close()
         facts.stop()
         await self._let_last_bytes_out(loop)
         await self._http.end_traces()
@@ -258,6 +262,13 @@ class Node:
             exit_code = 1
         self._log.info("node.stopped", exit_code=exit_code)
         return exit_code
+
+    def _verify_tokens(self, loop: asyncio.AbstractEventLoop) -> TokenVerification:
+        tokens = TokenVerification(self._settings.token_keys, loop, self._turns.add, self._log)
+        self._turns.attach(tokens.orders())
+        if tokens.keys.can_fetch:
+            self._tasks.start("signing keys", tokens.keys.keep_fetching)
+        return tokens
 
     async def _accept_everyone(
         self, core: Core, loop: asyncio.AbstractEventLoop, facts: ProcessFacts, memory: MemoryWatch

@@ -52,6 +52,8 @@ from warren.node.listeners import ListenAddress
 from warren.node.logs import Log, LogLevels
 from warren.node.password_checks import PasswordChecks
 from warren.node.peers.connections import PeerConnections
+from warren.node.signing_keys import KeySettings
+from warren.node.token_verification import TokenVerification
 from warren.node.turn_loop import Clock
 
 pytestmark = pytest.mark.parametrize("loop_name", LOOPS)
@@ -215,6 +217,9 @@ def test_every_effect_has_a_handler(loop_name: str, tmp_path: Path) -> None:
         turns.attach(PasswordChecks(turns.loop, turns.add).orders())
         settings = ClusterSettings(peer_listener=ListenAddress("127.0.0.1", 0))
         log = Log(LogLevels({}))
+        tokens = TokenVerification(KeySettings(), turns.loop, turns.add, log)
+        turns.attach(tokens.orders())
+        tokens.close()
         tasks = BackgroundTasks(log)
         links = PeerConnections(
             settings, PeerIdentity("hare@here", 1, "", ""), b"cookie", log, dict, _answer_nothing, tasks

@@ -6,8 +6,8 @@ it with its traceback and responds with 500. A response that has already begun i
 
 If nodes of the cluster did not respond, the header `x-silent-nodes` names them.
 
-*Logins.* The header `authorization` is the only credential. The broker checks passwords as it does for AMQP clients.
-There is no cookie, so there is no session to steal.
+*Logins.* The header `authorization` is the only credential: a user and a password, or an access token (`Bearer`). The
+broker checks it as it does for AMQP clients. There is no cookie, so there is no session to steal.
 
 *Cross-site requests.* A browser that knows a password for this node adds it to every request, from any page. So a
 request that may change something is refused if the browser says that another site sent it: by `sec-fetch-site`, which
@@ -44,7 +44,6 @@ from warren.admin.http.responses import (
     bad_request,
     cross_site,
     json_response,
-    login_failed,
     login_required,
     malformed,
     method_not_allowed,
@@ -54,14 +53,14 @@ from warren.admin.http.responses import (
     refusal_fault,
 )
 from warren.admin.http.router import Endpoint, Router, segments_of
-from warren.admin.http.settings import FITNESS_PATH, ApplicationSettings, CrossOrigin, HostNames
+from warren.admin.http.settings import FITNESS_PATH, ApplicationSettings, CrossOrigin, HostNames, PagesLogin
 from warren.broker.access.logins import is_loopback
 from warren.errors import CommandRefused
 
 
 async def authenticate(call: ApiRequest) -> ApiUser:
     """The user of a request; a fault unless the user may use the API."""
-    user, password = credentials(call.header("authorization"))
+    user, password = credentials(call.header("authorization"), call.context.pages_login)
     return await log_in(call, user, password)
 
 
@@ -73,13 +72,16 @@ async def log_in(call: ApiRequest, user: str, password: str) -> ApiUser:
     return api_user
 
 
-def credentials(header: str) -> tuple[str, str]:
-    """User and password of a basic `authorization` header."""
+def credentials(header: str, pages_login: PagesLogin) -> tuple[str, str]:
+    """User and password of a basic `authorization` header, or an access token as the password."""
     if not header:
-        raise login_required()
+        raise not_authorised(NO_PASSWORDS) if pages_login.disable_basic_auth else login_required()
     scheme, _, rest = header.strip().partition(" ")
     if scheme.lower() == "bearer":
-        raise login_failed()
+        # a token that names no user is that of the pages' client, as in RabbitMQ
+        return pages_login.client_id, rest.strip()
+    if pages_login.disable_basic_auth:
+        raise not_authorised(NO_PASSWORDS)
     if scheme.lower() != "basic":
         raise malformed()
     try:
@@ -91,6 +93,8 @@ def credentials(header: str) -> tuple[str, str]:
         raise malformed()
     return user, password
 
+
+NO_PASSWORDS = "HTTP access denied: basic auth disabled"
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -6,6 +6,7 @@ Not here: reading them (`node.config`), listeners (`node.http_listeners`).
 import ipaddress
 import re
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 BODY_BYTES_MAX = 20_000_000
 """The largest body, unless configured: a definitions file, or a message to publish."""
@@ -89,9 +90,34 @@ def _is_address(text: str) -> bool:
 
 
 @dataclass(frozen=True)
+class PagesLogin:
+    """`management.oauth_*` and `management.disable_basic_auth`: how users log in to the pages, and to the API."""
+
+    enabled: bool = False
+    client_id: str = ""
+    # browsers get it, so it is no secret; some issuers demand one
+    client_secret: str = field(default="", repr=False)
+    provider_url: str = ""
+    metadata_url: str = ""
+    scopes: str = "openid profile"
+    # the pages offer a login, or only say who offers one (`idp_initiated`)
+    initiated_logon_type: str = "sp_initiated"
+    # the API takes tokens only
+    disable_basic_auth: bool = False
+
+    @property
+    def origins(self) -> list[str]:
+        """The sites that the pages ask for a token."""
+        urls = [self.metadata_url, self.provider_url] if self.enabled else []
+        parts = [urlsplit(url) for url in urls if url]
+        return list(dict.fromkeys(f"{part.scheme}://{part.netloc}" for part in parts))
+
+
+@dataclass(frozen=True)
 class ApplicationSettings:
-    """`management.http.max_body_size`, `management.cors.*` and `management.allow_hosts.*`."""
+    """`management.http.max_body_size`, `management.cors.*`, `management.allow_hosts.*` and the login of the pages."""
 
     body_bytes_max: int = BODY_BYTES_MAX
     cross_origin: CrossOrigin = field(default_factory=CrossOrigin)
     hosts: HostNames = field(default_factory=HostNames)
+    pages_login: PagesLogin = field(default_factory=PagesLogin)

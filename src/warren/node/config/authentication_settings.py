@@ -1,8 +1,11 @@
-"""The settings of authentication: `auth_backends.*`.
+"""The settings of authentication: `auth_backends.*`, `auth_oauth2.*`, `initial_frame_max`.
 
 `auth_backends.1 = internal` asks one backend who the client is and what it may do. `auth_backends.1.authn` and
 `auth_backends.1.authz` name a backend for each; if one of the two is missing it is the same, as in RabbitMQ. The
 numbers are the order in which the backends are asked.
+
+`auth_oauth2.scope_aliases` has two forms, those of later versions of RabbitMQ: `.N.alias` with `.N.scope`, and
+`.ALIAS = SCOPES`. RabbitMQ 3.10 has aliases in its advanced configuration only.
 
 Not here: the keys and their parsers (`node.config.keys`), the backends (`broker.access.backends`).
 """
@@ -10,13 +13,16 @@ Not here: the keys and their parsers (`node.config.keys`), the backends (`broker
 from collections.abc import Mapping
 from typing import Any
 
-from warren.broker.model.identity import INTERNAL
-from warren.broker.model.settings import AuthenticationSettings
+from warren.broker.model.identity import INTERNAL, OAUTH2
+from warren.broker.model.settings import AuthenticationSettings, OAuth2Settings
 from warren.errors import ConfigError
+from warren.node.signing_keys import ALGORITHMS, KeySettings, read_key_files, trust_of
 
 AUTH_BACKENDS = {
     "internal": INTERNAL,
     "rabbit_auth_backend_internal": INTERNAL,
+    "oauth2": OAUTH2,
+    "rabbit_auth_backend_oauth2": OAUTH2,
 }
 """The backends by the names that RabbitMQ gives them."""
 
@@ -24,12 +30,19 @@ _AUTHN = "authn"
 _AUTHZ = "authz"
 
 
-def authentication_settings(families: Mapping[str, Mapping[str, Any]]) -> AuthenticationSettings:
+def authentication_settings(
+    values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]
+) -> AuthenticationSettings:
     """From the file and the environment."""
     settings = AuthenticationSettings()
+    settings.initial_frame_max = values.get("initial_frame_max") or settings.initial_frame_max
     named = families.get("auth_backends")
     if named is not None:
         settings.backends = _chain(named)
+    if any(OAUTH2 in place for place in settings.backends):
+        settings.oauth2 = _oauth2_settings(values, families)
+    elif any(name.startswith("oauth2.") for name in [*values, *families]):
+        raise ConfigError("auth_oauth2.* has no effect without auth_backends.N = oauth2")
     return settings
 
 
@@ -46,4 +59,57 @@ def _chain(named: Mapping[str, str]) -> list[tuple[str, str]]:
                 raise ConfigError(f"auth_backends.{number} has two backends for {one}")
             place[one] = backend
     chosen = [places[number] for number in sorted(places)]
-    return [(place.get(_AUTHN) or place[_AUTHZ], place.get(_AUTHZ) or place[_AUTHN]) for place in chosen]
+    chain = [(place.get(_AUTHN) or place[_AUTHZ], place.get(_AUTHZ) or place[_AUTHN]) for place in chosen]
+    if (INTERNAL, OAUTH2) in chain:
+        raise ConfigError("auth_backends.N.authz = oauth2 needs .authn = oauth2: only the login's token has scopes")
+    return chain
+
+
+def _oauth2_settings(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> OAuth2Settings:
+    if "oauth2.resource_server_id" not in values:
+        raise ConfigError("auth_backends.N = oauth2 needs auth_oauth2.resource_server_id")
+    return OAuth2Settings(
+        values["oauth2.resource_server_id"],
+        scope_prefix=values.get("oauth2.scope_prefix"),
+        additional_scopes_key=values.get("oauth2.additional_scopes_key", ""),
+        verify_aud=values.get("oauth2.verify_aud", True),
+        issuer=values.get("oauth2.issuer", ""),
+        username_claims=list(families.get("oauth2.username_claims", {}).values()),
+        scope_aliases=_scope_aliases(families.get("oauth2.scope_aliases", {})),
+    )
+
+
+def _scope_aliases(named: Mapping[str, str]) -> dict[str, list[str]]:
+    aliases: dict[str, list[str]] = {}
+    for member, value in named.items():
+        number, dot, part = member.rpartition(".")
+        if not dot or not number.isdigit() or part not in ("alias", "scope"):
+            aliases.setdefault(member, []).extend(value.split())
+        elif f"{number}.alias" not in named or f"{number}.scope" not in named:
+            raise ConfigError(f"auth_oauth2.scope_aliases.{number} needs both .alias and .scope")
+        elif part == "scope":
+            aliases.setdefault(named[f"{number}.alias"], []).extend(value.split())
+    return aliases
+
+
+def token_key_settings(values: Mapping[str, Any], families: Mapping[str, Mapping[str, Any]]) -> KeySettings:
+    """From the file and the environment. The files are read once, so that a faulty one stops the node."""
+    settings = KeySettings(
+        files=dict(families.get("oauth2.signing_keys", {})),
+        default_key=values.get("oauth2.default_key", ""),
+        jwks_url=values.get("oauth2.jwks_url", ""),
+        issuer=values.get("oauth2.issuer", ""),
+        cacertfile=values.get("oauth2.cacertfile", ""),
+        algorithms=tuple(families.get("oauth2.algorithms", {}).values()) or ALGORITHMS,
+    )
+    fetches = bool(settings.jwks_url or settings.issuer)
+    if "oauth2.resource_server_id" in values and not (settings.files or fetches):
+        raise ConfigError(
+            "tokens cannot be verified without keys: set auth_oauth2.jwks_url, auth_oauth2.issuer or "
+            "auth_oauth2.signing_keys.NAME"
+        )
+    if settings.default_key and settings.default_key not in settings.files and not fetches:
+        raise ConfigError(f"auth_oauth2.default_key names {settings.default_key}, which is not among the signing_keys")
+    read_key_files(settings)
+    trust_of(settings)
+    return settings

@@ -20,6 +20,7 @@ from warren.node.config import values
 from warren.node.config.authentication_settings import AUTH_BACKENDS
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
 from warren.node.logs import FORMATS, LEVELS
+from warren.node.signing_keys import ALGORITHMS as TOKEN_ALGORITHMS
 from warren.node.tls import TLS_VERSIONS
 
 Parser = Callable[[str], object]
@@ -32,6 +33,20 @@ CREDENTIAL_VALIDATORS = (ACCEPT_EVERYTHING, MIN_PASSWORD_LENGTH, PASSWORD_REGEXP
 SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "auth_backends.*": ("auth_backends", values.one_of(AUTH_BACKENDS)),
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
+    "auth_oauth2.additional_scopes_key": ("oauth2.additional_scopes_key", values.name),
+    "auth_oauth2.algorithms.*": ("oauth2.algorithms", values.one_of(TOKEN_ALGORITHMS)),
+    "auth_oauth2.default_key": ("oauth2.default_key", values.name),
+    "auth_oauth2.https.cacertfile": ("oauth2.cacertfile", values.name),
+    "auth_oauth2.https.hostname_verification": ("oauth2.hostname_verification", values.one_of(("wildcard",))),
+    "auth_oauth2.https.peer_verification": ("oauth2.peer_verification", values.one_of(("verify_peer",))),
+    "auth_oauth2.issuer": ("oauth2.issuer", values.trusted_url),
+    "auth_oauth2.jwks_url": ("oauth2.jwks_url", values.trusted_url),
+    "auth_oauth2.preferred_username_claims.*": ("oauth2.username_claims", values.name),
+    "auth_oauth2.resource_server_id": ("oauth2.resource_server_id", values.name),
+    "auth_oauth2.scope_aliases.*": ("oauth2.scope_aliases", values.name),
+    "auth_oauth2.scope_prefix": ("oauth2.scope_prefix", values.text),
+    "auth_oauth2.signing_keys.*": ("oauth2.signing_keys", values.name),
+    "auth_oauth2.verify_aud": ("oauth2.verify_aud", values.truth),
     "channel_max": ("channel_max", values.whole_number(0, 65535)),
     "cluster.cookie": ("cluster.cookie", values.text),
     "cluster.cookie_file": ("cluster.cookie_file", values.name),
@@ -76,6 +91,7 @@ SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "frame_max": ("frame_max", values.byte_size(4096, 2**31 - 1)),
     "handshake_timeout": ("handshake_timeout_ms", values.patience_ms),
     "heartbeat": ("heartbeat_s", values.whole_number(0, 65535)),
+    "initial_frame_max": ("initial_frame_max", values.byte_size(4096, 65536)),
     "listeners.ssl": ("ssl_listeners_none", values.one_of(("none",))),
     "listeners.ssl.*": ("ssl_listeners", values.address),
     "listeners.tcp": ("tcp_listeners_none", values.one_of(("none",))),
@@ -176,7 +192,6 @@ IGNORED_KEYS: frozenset[str] = frozenset(
         "erlang.*",
         "event_exchange.*",
         "amqp1_0.*",
-        "initial_frame_max",
         "log.channel.*",
         "log.connection.*",
         "log.console",
@@ -238,7 +253,7 @@ REFUSED_KEYS: dict[str, str] = {
     "auth_cache.*": _NO_BACKEND,
     "auth_http.*": _NO_BACKEND,
     "auth_ldap.*": _NO_BACKEND,
-    "auth_oauth2.*": _NO_BACKEND,
+    "auth_oauth2.*": "tokens would not be checked as it asks for",
     "management.csp.*": "the pages have a policy of their own, which cannot be changed",
     "management.disable_basic_auth": "the HTTP API would accept passwords all the same",
     "management.hsts.*": "browsers would not be told to use TLS",
@@ -259,6 +274,7 @@ REFUSED_KEYS: dict[str, str] = {
 """Keys that ask for security, and what would happen if they were ignored."""
 
 HOLDS_ANYWAY: dict[str, str] = {
+    "auth_oauth2.https.crl_check": "false",
     "management.disable_basic_auth": "false",
     "management.oauth_enabled": "false",
     "prometheus.authentication.enabled": "false",

@@ -29,7 +29,7 @@ from warren.broker.cluster.addresses import PEER_PORT
 from warren.broker.model.settings import BrokerSettings, PasswordRules
 from warren.errors import ConfigError
 from warren.node.config import values
-from warren.node.config.authentication_settings import authentication_settings
+from warren.node.config.authentication_settings import authentication_settings, token_key_settings
 from warren.node.config.cluster_settings import ClusterSettings, cluster_settings
 from warren.node.config.http_settings import HttpSettings, http_settings, load_balancers_of
 from warren.node.config.keys import (
@@ -53,6 +53,7 @@ from warren.node.resources import (
     MEASURE_MEMORY_EVERY_S,
     total_memory_bytes,
 )
+from warren.node.signing_keys import KeySettings
 from warren.node.tls import CertificateUserName, TlsSettings
 
 _SETTING = re.compile(
@@ -184,6 +185,8 @@ class NodeSettings:
     ssl_listeners: list[ListenAddress] = field(default_factory=list)
     http: HttpSettings = field(default_factory=HttpSettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    # of the authentication backend oauth2
+    token_keys: KeySettings = field(default_factory=KeySettings)
     data_dir: str = DEFAULT_DATA_DIRECTORY
     config_file: str = ""
     # start in the stopped state
@@ -253,6 +256,7 @@ def read_settings(flags: NodeFlags, environment: Mapping[str, str]) -> NodeSetti
     unknown_variables = _take_environment(gathered, environment)
     settings = NodeSettings(
         broker=_broker_settings(gathered, flags),
+        token_keys=token_key_settings(gathered.values, gathered.families),
         tcp_listeners=_tcp_listeners(gathered, flags),
         ssl_listeners=_ssl_listeners(gathered),
         http=_http_settings(gathered, flags),
@@ -314,7 +318,7 @@ def _broker_settings(gathered: _RawValues, flags: NodeFlags) -> BrokerSettings:
         **chosen,
     )
     settings.password_rules = _password_rules(gathered)
-    settings.authentication = authentication_settings(gathered.families)
+    settings.authentication = authentication_settings(gathered.values, gathered.families)
     return settings
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from warren.broker.cluster.addresses import NodeAddress, parse_address, parse_node
 from warren.broker.model.name_pattern import NamePattern
 from warren.node.listeners import ListenAddress
+from warren.node.signing_keys import is_trusted_url
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)
 _INFORMATION_SIZE = re.compile(r"(\d+)\s?(|[kmgt](?:|b|ib))", re.IGNORECASE)
@@ -54,6 +55,13 @@ def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(value, strict=False)
     except ValueError:
         raise ValueError("an IP address, or a network like 10.0.0.0/24") from None
+
+
+def trusted_url(value: str) -> str:
+    """An address whose answers nobody on the way can change."""
+    if not is_trusted_url(value):
+        raise ValueError("a URL with https, or with http and a host name of this machine")
+    return value
 
 
 def url_path(value: str) -> str:

@@ -275,7 +275,7 @@ def test_a_key_acts_or_is_without_effect_or_is_refused() -> None:
     [
         "auth_ldap.servers.1 = ldap.example.com",
         "auth_http.user_path = http://auth/user",
-        "auth_oauth2.resource_server_id = rabbitmq",
+        "auth_oauth2.discovery_endpoint_path = /elsewhere",
         "auth_cache.cached_backend = ldap",
         "trust_store.directory = /etc/trusted",
         "ssl_options.depth = 2",
@@ -297,12 +297,13 @@ def test_a_setting_that_asks_for_security_in_vain_stops_the_node(read: Read, lin
         read("", {variable: value})
 
 
-@pytest.mark.parametrize("backend", ["ldap", "rabbit_auth_backend_oauth2", "http", "cache", "unheard-of"])
-def test_a_backend_of_users_other_than_the_internal_one_stops_the_node(read: Read, backend: str) -> None:
+@pytest.mark.parametrize("backend", ["ldap", "http", "cache", "unheard-of"])
+def test_a_backend_of_users_that_does_not_exist_stops_the_node(read: Read, backend: str) -> None:
     with pytest.raises(ConfigError) as refused:
         read(f"auth_backends.1 = internal\nauth_backends.2.authn = {backend}")
     assert str(refused.value).endswith(
-        f"my.conf line 2: auth_backends.2.authn must be one of internal, rabbit_auth_backend_internal, not '{backend}'"
+        "my.conf line 2: auth_backends.2.authn must be one of internal, rabbit_auth_backend_internal, oauth2, "
+        f"rabbit_auth_backend_oauth2, not '{backend}'"
     )
 
 
