@@ -145,8 +145,8 @@ def trust_of(settings: KeySettings) -> ssl.SSLContext:
         raise ConfigError(f"auth_oauth2.https.cacertfile: {settings.cacertfile} cannot be used: {reason}") from None
 
 
-FETCH_INTERVAL_S = 5.0
-"""The least time between two fetches."""
+FETCH_INTERVAL_S = 3.0
+"""The least time between two fetches: a login that waits for one must end before its client times out."""
 REFRESH_S = 300.0
 RETRY_S = 30.0
 
@@ -164,6 +164,8 @@ class SigningKeys:
         self._raw: bytes = b""
         self._tls = trust_of(settings)
         self._wanted = asyncio.Event()
+        # how often the keys have changed
+        self.changes = 0
 
     def find(self, name: str) -> SigningKey | None:
         """The key of this name; an empty name is that of the default key."""
@@ -209,6 +211,7 @@ class SigningKeys:
         if not keys:
             raise FetchFailed("the set has no usable key")
         self._raw, self._from_issuer = body, keys
+        self.changes += 1
         self._log.info("signing_keys.fetched", keys=", ".join(sorted(keys)))
 
     async def _discovered(self) -> str:

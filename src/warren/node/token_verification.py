@@ -10,6 +10,7 @@ Not here: keys (`node.signing_keys`), what the claims mean (`broker.access.token
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -60,15 +61,20 @@ class TokenVerification:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _verify(self, effect: VerifyToken) -> None:
+        changes = self.keys.changes
         future = self._loop.run_in_executor(self._thread, self._outcome, effect)
-        future.add_done_callback(lambda done: self._verified(effect.ticket, done))
+        future.add_done_callback(lambda done: self._verified(effect, changes, done))
 
-    def _verified(self, ticket: int, done: "asyncio.Future[TokenVerified]") -> None:
+    def _verified(self, effect: VerifyToken, changes: int, done: "asyncio.Future[TokenVerified]") -> None:
         if done.cancelled():
             return
         # a defect of a library must not let a login wait for ever
-        event = TokenVerified(ticket, None, "it cannot be verified") if done.exception() else done.result()
+        event = TokenVerified(effect.ticket, None, "it cannot be verified") if done.exception() else done.result()
         if event.awaits_keys:
+            if changes != self.keys.changes:
+                # the keys came meanwhile
+                self._verify(effect)
+                return
             self.keys.want_fetch()
         self._add(event)
 
@@ -104,7 +110,8 @@ def lifetime_ms(claims: Mapping[str, Any], now_s: float) -> int:
     left_s = _seconds(claims, "exp") - now_s
     if left_s <= 0:
         raise jwt.ExpiredSignatureError("it has expired")
-    return max(1, int(min(left_s * 1000, LIFE_MAX_MS)))
+    # rounded up: a connection must not be closed before its token expires
+    return math.ceil(min(left_s * 1000, LIFE_MAX_MS))
 
 
 def _seconds(claims: Mapping[str, Any], name: str) -> float:

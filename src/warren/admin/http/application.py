@@ -77,7 +77,7 @@ def credentials(header: str, pages_login: PagesLogin) -> tuple[str, str]:
     if not header:
         raise not_authorised(NO_PASSWORDS) if pages_login.disable_basic_auth else login_required()
     scheme, _, rest = header.strip().partition(" ")
-    if scheme.lower() == "bearer":
+    if scheme.lower() == "bearer" and rest.strip():
         # a token that names no user is that of the pages' client, as in RabbitMQ
         return pages_login.client_id, rest.strip()
     if pages_login.disable_basic_auth:

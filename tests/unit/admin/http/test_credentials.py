@@ -33,6 +33,8 @@ def test_user_and_password_are_split_at_the_first_colon(text: bytes, user: str, 
     [
         ("", 401, None),
         ("Digest x", 400, None),
+        ("Bearer", 400, None),
+        ("Bearer  ", 400, None),
         ("Basic !!!", 400, None),
         ("Basic", 400, None),
         (basic(b"no colon"), 400, None),
