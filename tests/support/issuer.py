@@ -358,7 +358,8 @@ def _handler_of(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
             elif path == "/logout":
                 self._send(302, b"", [("location", fields["post_logout_redirect_uri"])])
             else:
-                self._send(404, b"", [])
+                # browsers ask for an icon
+                self._send(204 if path == "/favicon.ico" else 404, b"", [])
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()

@@ -153,9 +153,14 @@ _EVERY_ANSWER = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
-    "content-security-policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'",
 }
+
+
+def content_policy(pages_login: PagesLogin) -> str:
+    """What the pages may load: this node's answers alone, and those of the issuer if they log in there."""
+    asked = " ".join(["; connect-src 'self'", *pages_login.issuer_origins]) if pages_login.issuer_origins else ""
+    return f"default-src 'self'{asked}; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
 
 SILENT_NODES = "x-silent-nodes"
 """The header that names the cluster members that did not contribute to a response."""
@@ -171,6 +176,7 @@ class Application:
         self._context = context
         self._settings = settings
         self._log = log
+        self._every_answer = {**_EVERY_ANSWER, "content-security-policy": content_policy(settings.pages_login)}
 
     async def __call__(
         self,
@@ -258,7 +264,7 @@ class Application:
             raise not_authorised(reason)
 
     def _headers(self, call: ApiRequest, answer: ApiResponse) -> list[tuple[bytes, bytes]]:
-        headers = {**_EVERY_ANSWER, **cors_headers(call, self._settings.cross_origin)}
+        headers = {**self._every_answer, **cors_headers(call, self._settings.cross_origin)}
         if answer.status not in (204, 304) and answer.chunks is None:
             headers["content-length"] = str(len(answer.body))
         if answer.body or answer.chunks is not None:

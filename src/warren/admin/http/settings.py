@@ -100,16 +100,20 @@ class PagesLogin:
     provider_url: str = ""
     metadata_url: str = ""
     scopes: str = "openid profile"
-    # the pages offer a login, or only say who offers one (`idp_initiated`)
+    # the pages begin the login, and not the issuer
     initiated_logon_type: str = "sp_initiated"
     # the API takes tokens only
     disable_basic_auth: bool = False
 
     @property
-    def origins(self) -> list[str]:
+    def discovery_url(self) -> str:
+        """Where the issuer says how to log in."""
+        return self.metadata_url or f"{self.provider_url.rstrip('/')}/.well-known/openid-configuration"
+
+    @property
+    def issuer_origins(self) -> list[str]:
         """The sites that the pages ask for a token."""
-        urls = [self.metadata_url, self.provider_url] if self.enabled else []
-        parts = [urlsplit(url) for url in urls if url]
+        parts = [urlsplit(url) for url in (self.metadata_url, self.provider_url) if url] if self.enabled else []
         return list(dict.fromkeys(f"{part.scheme}://{part.netloc}" for part in parts))
 
 

@@ -5,9 +5,9 @@ Not here: who may log in (`admin.http.authentication`, `broker.access`).
 
 from typing import Any
 
-from warren.admin.http.application import log_in
+from warren.admin.http.application import NO_PASSWORDS, log_in
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, json_response, no_content
+from warren.admin.http.responses import ApiResponse, json_response, no_content, not_authorised
 from warren.admin.http.router import Resource, Routes, manager, monitor
 from warren.admin.listing.responses import object_response, rows_response
 from warren.admin.peer_requests import at_node
@@ -32,7 +32,20 @@ async def whoami(call: ApiRequest) -> ApiResponse:
 
 
 async def auth(call: ApiRequest) -> ApiResponse:
-    return json_response({"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""})
+    """How to log in. The fields of RabbitMQ 3.10, and those of later versions if the pages log in at an issuer."""
+    facts: dict[str, Any] = {"enable_uaa": False, "uaa_client_id": "", "uaa_location": ""}
+    login = call.context.pages_login
+    if login.enabled:
+        facts |= {
+            "oauth_enabled": True,
+            "oauth_client_id": login.client_id,
+            "oauth_metadata_url": login.discovery_url,
+            "oauth_scopes": login.scopes,
+            "oauth_disable_basic_auth": login.disable_basic_auth,
+        }
+        if login.client_secret:
+            facts["oauth_client_secret"] = login.client_secret
+    return json_response(facts)
 
 
 async def auth_attempts(call: ApiRequest) -> ApiResponse:
@@ -65,6 +78,8 @@ async def auth_sources(call: ApiRequest) -> ApiResponse:
 
 async def login(call: ApiRequest) -> ApiResponse:
     """Check a user name and a password. There is no session."""
+    if call.context.pages_login.disable_basic_auth:
+        raise not_authorised(NO_PASSWORDS)
     form = await call.form()
     await log_in(call, form.get("username", ""), form.get("password", ""))
     return json_response("ok")

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren.admin.history.sampler import SAMPLE_EVERY_MS
-from warren.admin.http.settings import ApplicationSettings, CrossOrigin, HostNames, HttpLimits
+from warren.admin.http.settings import ApplicationSettings, CrossOrigin, HostNames, HttpLimits, PagesLogin
 from warren.admin.metrics.scrape import PATH
 from warren.admin.tracing.files import TraceRotation
+from warren.errors import ConfigError
 from warren.node.listeners import ListenAddress
 from warren.node.proxy_protocol import LoadBalancers
 from warren.node.tls import TlsSettings
@@ -119,7 +120,25 @@ def _application(values: Mapping[str, Any], families: Mapping[str, Mapping[str, 
             max_age_s=values.get("cors_max_age_s", default.cross_origin.max_age_s),
         ),
         hosts=HostNames(frozenset(name.lower() for name in _host_names(families))),
+        pages_login=_pages_login(values),
     )
+
+
+def _pages_login(values: Mapping[str, Any]) -> PagesLogin:
+    """`auth_oauth2.issuer` is the provider if none is named."""
+    chosen = {name.removeprefix("pages."): value for name, value in values.items() if name.startswith("pages.")}
+    if chosen.get("enabled"):
+        if "client_id" not in chosen:
+            raise ConfigError("management.oauth_enabled = true needs management.oauth_client_id")
+        if "metadata_url" not in chosen:
+            chosen.setdefault("provider_url", values.get("oauth2.issuer", ""))
+        if not chosen.get("metadata_url") and not chosen.get("provider_url"):
+            raise ConfigError("management.oauth_enabled = true needs management.oauth_provider_url")
+    for name in ("enabled", "disable_basic_auth"):
+        if chosen.get(name) and "oauth2.resource_server_id" not in values:
+            key = "oauth_enabled" if name == "enabled" else name
+            raise ConfigError(f"management.{key} = true needs auth_backends.N = oauth2")
+    return PagesLogin(**chosen)
 
 
 def _host_names(families: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -109,3 +109,43 @@ def test_the_claims_of_tokens_are_configured(tmp_path: Path) -> None:
 def test_a_configuration_that_cannot_work_stops_the_node(tmp_path: Path, lines: list[str], reason: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(reason)):
         read(tmp_path, *lines)
+
+
+PAGES = ("management.oauth_enabled = true", "management.oauth_client_id = pages")
+
+
+def test_the_pages_log_in_at_the_issuer_of_the_tokens(tmp_path: Path) -> None:
+    issuer = "auth_oauth2.issuer = https://id.example/realm"
+    login = read(tmp_path, *TOKENS, issuer, *PAGES).http.application.pages_login
+    assert login.discovery_url == "https://id.example/realm/.well-known/openid-configuration"
+    assert login.issuer_origins == ["https://id.example"]
+    assert (login.client_id, login.scopes, login.disable_basic_auth) == ("pages", "openid profile", False)
+
+
+def test_the_pages_may_log_in_elsewhere(tmp_path: Path) -> None:
+    lines = [
+        "management.oauth_provider_url = https://login.example:8443/realm",
+        "management.oauth_metadata_url = https://meta.example/openid.json",
+        "management.oauth_scopes = openid rabbitmq.tag:administrator",
+        "management.disable_basic_auth = true",
+    ]
+    login = read(tmp_path, *TOKENS, KEYS, *PAGES, *lines).http.application.pages_login
+    assert login.discovery_url == "https://meta.example/openid.json"
+    assert login.issuer_origins == ["https://meta.example", "https://login.example:8443"]
+    assert (login.scopes, login.disable_basic_auth) == ("openid rabbitmq.tag:administrator", True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        ([*TOKENS, KEYS, PAGES[0]], "needs management.oauth_client_id"),
+        ([*TOKENS, KEYS, *PAGES], "needs management.oauth_provider_url"),
+        ([*PAGES, "management.oauth_provider_url = https://id.example"], "needs auth_backends.N = oauth2"),
+        (["management.disable_basic_auth = true"], "needs auth_backends.N = oauth2"),
+        ([*TOKENS, KEYS, *PAGES, "management.oauth_provider_url = http://id.example"], "must be a URL with https"),
+        (["management.oauth_initiated_logon_type = idp_initiated"], "must be one of sp_initiated"),
+    ],
+)
+def test_a_login_of_the_pages_that_cannot_work_stops_the_node(tmp_path: Path, lines: list[str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        read(tmp_path, *lines)

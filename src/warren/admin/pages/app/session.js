@@ -1,13 +1,18 @@
 // The current user and their tags.
 //
-// The credentials are kept in sessionStorage until the tab is closed. There is no cookie.
+// The credentials are kept in sessionStorage until the tab is closed. There is no cookie. An access token is renewed
+// before it expires, if the issuer gave a refresh token.
 // Not here: authorisation. The node checks every request; pages only leave out what would be refused.
 
 import { authorizeBy, basicAuthorization, get } from "./api.js";
 
 const KEY = "warren.authorization";
+const TOKENS = "warren.tokens";
+const RENEW_BEFORE_S = 30;
 
 let user = null;
+let issuer = null;
+let renewal = 0;
 let nodeCount = 1;
 
 export const currentUser = () => user;
@@ -27,21 +32,60 @@ export async function login(name, password) {
   await enter(basicAuthorization(name, password));
 }
 
+/** Log in with the tokens of an issuer. */
+export async function loginWithTokens(at, answer) {
+  issuer = at;
+  await enter(`Bearer ${answer.access_token}`);
+  const tokens = {
+    refresh: answer.refresh_token ?? "",
+    id: answer.id_token ?? "",
+    expiresAt: Date.now() + 1000 * (answer.expires_in ?? 0),
+  };
+  store(TOKENS, JSON.stringify(tokens));
+  renewLater(tokens);
+}
+
 /** Log in with the stored credentials of this tab; false if there are none or they fail. */
-export async function resume() {
-  const header = stored();
+export async function resume(at) {
+  const header = stored(KEY);
   if (!header) return false;
   await enter(header);
+  const tokens = stored(TOKENS);
+  if (at && tokens) {
+    issuer = at;
+    renewLater(JSON.parse(tokens));
+  }
   return true;
 }
 
-export function logout() {
+/** Forget the credentials, and end the session at the issuer if `there`. */
+export async function logout(there = false) {
+  const tokens = stored(TOKENS);
   user = null;
+  clearTimeout(renewal);
   authorizeBy("");
+  forget(KEY);
+  forget(TOKENS);
+  if (there && issuer && tokens) await issuer.leave(JSON.parse(tokens).id);
+}
+
+/** Whether the login was made at an issuer. */
+export const hasToken = () => stored(TOKENS) !== null;
+
+function renewLater(tokens) {
+  clearTimeout(renewal);
+  if (!tokens.refresh || !tokens.expiresAt) return;
+  const leftMs = tokens.expiresAt - Date.now();
+  renewal = setTimeout(() => renew(tokens), Math.max(0, leftMs - Math.min(1000 * RENEW_BEFORE_S, leftMs / 2)));
+}
+
+async function renew(tokens) {
   try {
-    sessionStorage.removeItem(KEY);
+    const answer = await issuer.renewed(tokens.refresh);
+    if (!user) return; // logged out meanwhile
+    await loginWithTokens(issuer, { refresh_token: tokens.refresh, id_token: tokens.id, ...answer });
   } catch {
-    // no storage, nothing to remove
+    // the token expires, and the next request leads to the login
   }
 }
 
@@ -55,21 +99,33 @@ async function enter(header) {
     authorizeBy("");
     throw trouble;
   }
-  try {
-    sessionStorage.setItem(KEY, header);
-  } catch {
-    // without storage a reload asks for the login again
-  }
+  store(KEY, header);
 }
 
 function tagsOf(tags) {
   return typeof tags === "string" ? tags.split(",").map((tag) => tag.trim()) : tags;
 }
 
-function stored() {
+function stored(key) {
   try {
-    return sessionStorage.getItem(KEY);
+    return sessionStorage.getItem(key);
   } catch {
     return null;
+  }
+}
+
+function store(key, text) {
+  try {
+    sessionStorage.setItem(key, text);
+  } catch {
+    // without storage a reload asks for the login again
+  }
+}
+
+function forget(key) {
+  try {
+    sessionStorage.removeItem(key);
+  } catch {
+    // no storage, nothing to remove
   }
 }
