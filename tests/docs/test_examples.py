@@ -2,7 +2,8 @@
 
 The blocks of a page share a namespace and a node of their own; 5672 and 15672 in their source become its ports. A block
 right above a `text` block prints exactly that. For a page that shows how to make certificates and how to configure TLS,
-its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS port. On a page that
+or keys and tokens, its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS
+port. On a page that
 kills its node with `kill -9`, the node is started again with the same data, and the blocks that follow are a program of
 their own.
 """
@@ -57,7 +58,7 @@ def start(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
     def start_node() -> Serving:
         options = ("--amqp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "var")
-        started.append(Serving(tmp_path, *options, configuration=tls_configuration(page)))
+        started.append(Serving(tmp_path, *options, configuration=own_configuration(page)))
         return started[-1]
 
     yield start_node
@@ -83,8 +84,10 @@ def openssl_commands(page: Page) -> list[str]:
     return [line.removeprefix("$ ") for line in shown.splitlines() if line.startswith("$ openssl ")]
 
 
-def tls_configuration(page: Page) -> str:
-    found = [block.text for block in page.blocks_in("ini") if "listeners.ssl." in block.text]
+def own_configuration(page: Page) -> str:
+    """That of a page whose examples need one: for TLS, or for tokens."""
+    chosen = ("listeners.ssl.", "auth_backends.")
+    found = [block.text for block in page.blocks_in("ini") if any(key in block.text for key in chosen)]
     return found[0].replace("5671", "127.0.0.1:0") if found else ""
 
 

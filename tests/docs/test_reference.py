@@ -3,8 +3,11 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.docs.pages import DOCS, ROOT, Page, codes, pages, read_page
 from warren.admin.api import api_router
@@ -42,9 +45,14 @@ def default_lines() -> list[str]:
 
 def facts(settings: NodeSettings) -> dict[str, object]:
     """All settings of a node, comparable."""
-    found = {item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)}
-    found["broker"] = {name: getattr(settings.broker, name) for name in dir(settings.broker) if name[0] != "_"}
+    found: dict[str, Any] = {item.name: getattr(settings, item.name) for item in dataclasses.fields(settings)}
+    found["broker"] = attributes_of(settings.broker)
+    found["authentication"] = attributes_of(found["broker"].pop("authentication"))
     return found
+
+
+def attributes_of(settings: object) -> dict[str, object]:
+    return {name: getattr(settings, name) for name in dir(settings) if name[0] != "_"}
 
 
 def settings_with(directory: Path, text: str) -> NodeSettings:
@@ -81,7 +89,13 @@ def test_most_defaults_are_values_that_can_be_written_down() -> None:
 @pytest.mark.parametrize(
     "text", [pytest.param(b.text, id=f"{p.name}:{b.line}") for p in ALL_PAGES for b in p.blocks_in("ini")]
 )
-def test_a_configuration_in_the_documentation_is_understood_and_has_effect(text: str, tmp_path: Path) -> None:
+def test_a_configuration_in_the_documentation_is_understood_and_has_effect(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the node reads the keys of tokens with its settings
+    monkeypatch.chdir(tmp_path)
+    key = ec.generate_private_key(ec.SECP256R1()).public_key()
+    Path("issuer.pem").write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     assert parse_settings(text, "example")
     assert settings_with(tmp_path, text).without_effect == []
 

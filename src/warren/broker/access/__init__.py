@@ -1,4 +1,4 @@
-"""Users, passwords, permissions, limits and logins.
+"""Users, passwords, tokens, permissions, limits, and logins with their backends.
 
 Not here: commands that change them (`broker.commands.access`), counts of connections (`broker.connections`).
 """

@@ -26,6 +26,9 @@ AUTH_BACKENDS = {
 }
 """The backends by the names that RabbitMQ gives them."""
 
+_HOLDS_ANYWAY = ("oauth2.hostname_verification", "oauth2.peer_verification", "oauth2.verify_aud")
+"""Settings whose default an operator may write down without tokens."""
+
 _AUTHN = "authn"
 _AUTHZ = "authz"
 
@@ -41,7 +44,7 @@ def authentication_settings(
         settings.backends = _chain(named)
     if any(OAUTH2 in place for place in settings.backends):
         settings.oauth2 = _oauth2_settings(values, families)
-    elif any(name.startswith("oauth2.") for name in [*values, *families]):
+    elif any(name.startswith("oauth2.") and name not in _HOLDS_ANYWAY for name in [*values, *families]):
         raise ConfigError("auth_oauth2.* has no effect without auth_backends.N = oauth2")
     return settings
 
