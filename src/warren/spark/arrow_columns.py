@@ -14,7 +14,6 @@ because Spark checks only a reader's first batch.
 Not here: the meaning of the columns (`spark.options`).
 """
 
-import base64
 import json
 from collections.abc import Sequence
 from decimal import Decimal
@@ -29,6 +28,7 @@ from warren.client import Timestamp
 from warren.errors import ConnectionFault
 from warren.spark.options import COLUMNS, PROPERTIES
 from warren.wire.field_tables import Table, decode_table
+from warren.wire.octet_text import text_of_octets
 
 _SCALARS: Final[dict[str, pa.DataType]] = {
     "int": pa.int32(),
@@ -184,13 +184,13 @@ def _int32(value: int | None) -> pa.Scalar:
 
 
 def valid_utf8(array: pa.Array) -> pa.Array:
-    """The text with invalid UTF-8 replaced."""
+    """The text; values that are not UTF-8 as `wire.octet_text` writes them."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
         octets = pa.Array.from_buffers(pa.binary(), len(array), array.buffers(), offset=array.offset)
         octets.validate(full=True)
-        texts = [None if value is None else value.decode("utf-8", "replace") for value in octets.to_pylist()]
+        texts = [None if value is None else text_of_octets(value) for value in octets.to_pylist()]
         return pa.array(texts, pa.string())
     return array
 
@@ -220,13 +220,13 @@ def _decoded(table: bytes) -> Table:
 def _headers(table: Table) -> list[tuple[str, str | None]] | None:
     if not table:
         return None
-    return [(_clean(name), header_text(value)) for name, value in table.items()]
+    return [(clean_text(name), header_text(value)) for name, value in table.items()]
 
 
 def header_text(value: object) -> str | None:
     """A header's value as text."""
     if value is None or isinstance(value, str):
-        return value if value is None else _clean(value)
+        return value if value is None else clean_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float | Decimal):
@@ -234,17 +234,19 @@ def header_text(value: object) -> str | None:
     if isinstance(value, Timestamp):
         return str(value.seconds)
     if isinstance(value, bytes):
-        return _octets(value)
-    return json.dumps(value, default=header_text, ensure_ascii=False, sort_keys=True)
+        return text_of_octets(value)
+    return json.dumps(_json_value(value), ensure_ascii=False, sort_keys=True)
 
 
-def _octets(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode()
+def _json_value(value: object) -> object:
+    """A table or an array as JSON has it. A lone surrogate anywhere in it would fail the whole read."""
+    if isinstance(value, dict):
+        return {clean_text(name): _json_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_json_value(item) for item in value]
+    return value if isinstance(value, bool | int | float) else header_text(value)
 
 
-def _clean(text: str) -> str:
-    """The text with invalid UTF-8 replaced."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def clean_text(text: str) -> str:
+    """Text as AMQP's strings come, without lone surrogates."""
+    return text if text.isascii() else text_of_octets(text.encode("utf-8", "surrogateescape"))

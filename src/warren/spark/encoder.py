@@ -7,6 +7,9 @@ columns of bytes row by row without an object for each row. Headers of all rows 
 then gathered by row. A header that the sink sets itself, or that says where a message was read, is left out, so that
 rows can be written as they were read.
 
+Text that a reader wrote for bytes that are not UTF-8 becomes these bytes again (`wire.octet_text`). Otherwise two
+messages with different ids could get one id, and the broker would drop the second one.
+
 Every message has delivery mode 2 unless its row says otherwise, and the two headers for the broker's deduplication.
 
 Invariants: columns have no nulls and are of type `binary` or `int64`. A row that does not fit (a key too long, no body)
@@ -28,6 +31,7 @@ import pyarrow.compute as pc
 
 from warren.spark.options import PROPERTIES, WriteOptions
 from warren.spark.publishing_ids import RowIds, TaskPublisher, shares_of
+from warren.wire.octet_text import NOT_UTF8, octets_of_text
 
 BytesColumn = bytes | Any
 """`bytes`, or a column of them."""
@@ -89,6 +93,14 @@ def short_text(text: BytesColumn) -> BytesColumn:
     return joined(integer(length(text), 1), text)
 
 
+def octets(text: Any) -> Any:
+    """A column of text as bytes. Text that stands for bytes that are not UTF-8 becomes these bytes again."""
+    column = text.cast(BINARY)
+    if not pc.any(pc.starts_with(column, NOT_UTF8)).as_py():
+        return column
+    return pa.array([None if each is None else octets_of_text(each) for each in column.to_pylist()], BINARY)
+
+
 def either(condition: Any, yes: BytesColumn, no: BytesColumn) -> BytesColumn:
     return pc.if_else(condition, _argument(yes), _argument(no))
 
@@ -130,7 +142,7 @@ def header_fields(maps: Any) -> BytesColumn:
 
 
 def _entries(keys: Any, values: Any) -> Any:
-    names = keys.cast(BINARY)
+    names = octets(keys)
     if len(names) == 0:
         return pa.array([], BINARY)
     if pc.max(pc.binary_length(names)).as_py() > 128:
@@ -145,7 +157,7 @@ def _values(values: Any) -> BytesColumn:
     """Type and value; the caller leaves out nulls."""
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        text = values.fill_null("").cast(BINARY)
+        text = octets(values.fill_null(""))
         return joined(b"S", integer(length(text), 4), text)
     if pa.types.is_boolean(kind):
         return joined(b"t", integer(values.fill_null(False), 1))
@@ -154,8 +166,8 @@ def _values(values: Any) -> BytesColumn:
     if pa.types.is_floating(kind):
         numbers = values.fill_null(0.0).cast(pa.float64()).to_pylist()
         return joined(b"d", pa.array([struct.pack(">d", number) for number in numbers], BINARY))
-    octets = values.fill_null(b"").cast(BINARY)
-    return joined(b"x", integer(length(octets), 4), octets)
+    raw = values.fill_null(b"").cast(BINARY)
+    return joined(b"x", integer(length(raw), 4), raw)
 
 
 def views(column: Any) -> list[memoryview]:
@@ -309,7 +321,7 @@ class RowEncoder:
         """
         given = columns.get("message_id")
         if given is not None:
-            given = given.cast(BINARY)
+            given = octets(given)
             # the broker treats an empty id as none
             given = pc.if_else(pc.equal(given, b""), pa.scalar(None, BINARY), given)
             if given.null_count == 0:
@@ -362,7 +374,7 @@ def _property(name: str, values: Any) -> tuple[NumberColumn, BytesColumn]:
     if name in NUMBER_SIZES:
         part = either(present, _number(name, values.fill_null(0)), b"")
     else:
-        part = either(present, short_text(_checked(values.fill_null("").cast(BINARY), name)), b"")
+        part = either(present, short_text(_checked(octets(values.fill_null("")), name)), b"")
     return pc.multiply(pc.cast(present, pa.int64()), PROPERTY_FLAGS[name]), part
 
 
@@ -382,7 +394,7 @@ def _bodies(column: Any) -> Any:
 def _text(column: Any, name: str, default: str | None) -> BytesColumn:
     if column is None:
         return (default or "").encode()
-    return _checked(column.fill_null(default or "").cast(BINARY), name)
+    return _checked(octets(column.fill_null(default or "")), name)
 
 
 def _checked(column: Any, name: str) -> Any:

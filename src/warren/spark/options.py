@@ -18,8 +18,8 @@ the URL, because it contains a password.
 | `headers`     | map<string, string>   | null if there are none                                                     |
 | `body`        | binary                |                                                                            |
 
-Values of headers are text: numbers in decimal, booleans as `true` or `false`, bytes that are not UTF-8 in base64,
-tables and arrays as JSON.
+Values of headers are text: numbers in decimal, booleans as `true` or `false`, tables and arrays as JSON. Bytes that are
+not UTF-8, in any column but `body`, are `Not UTF-8, base64 is: ` and base64 (`wire.octet_text`).
 
 Spark starts processes that need only these names, for every micro-batch; so nothing here imports Arrow.
 

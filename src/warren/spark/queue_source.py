@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from warren.client import ClientError, Delivery, blocking
-from warren.spark.arrow_columns import arrow_schema, property_columns
+from warren.spark.arrow_columns import arrow_schema, clean_text, property_columns
 from warren.spark.options import COLUMNS, OptionError, QueueOptions
 from warren.spark.queue_consumer import DIGEST_BYTES, IdentifiedDelivery, IntakeError, QueueConsumer, identify
 from warren.spark.queue_staging import IDENTITY, StagedFile, StagingFolder, files_between, read_file
@@ -34,8 +34,8 @@ def rows_of(arrivals: Sequence[IdentifiedDelivery], first: int) -> Any:
         "partition": pa.array([0] * count, pa.int32()),
         "offset": pa.array(range(first, first + count), pa.int64()),
         "timestamp": pa.array([now_us] * count, pa.timestamp("us", tz="UTC")),
-        "exchange": pa.array([_valid_text(each.delivery.exchange) for each in arrivals], pa.string()),
-        "routing_key": pa.array([_valid_text(each.delivery.routing_key) for each in arrivals], pa.string()),
+        "exchange": pa.array([clean_text(each.delivery.exchange) for each in arrivals], pa.string()),
+        "routing_key": pa.array([clean_text(each.delivery.routing_key) for each in arrivals], pa.string()),
         "message_id": message_ids,
         "properties": properties,
         "headers": headers,
@@ -49,10 +49,6 @@ def rows_of(arrivals: Sequence[IdentifiedDelivery], first: int) -> Any:
 def select_columns(batch: Any, columns: Sequence[str]) -> Any:
     """The columns that a reader wants."""
     return batch.select(list(columns))
-
-
-def _valid_text(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 RECORDS_MAX: Final = 100_000

@@ -13,7 +13,7 @@ Every part begins at a multiple of eight, so a column is a view of the received 
 bodies: then its length exceeds the data, and its checksum cannot be verified.
 
 Invariant: damaged bytes are detected, as far as the checksum allows, before a column is returned. Text that is not
-UTF-8, which AMQP allows and Spark does not, has its invalid bytes replaced.
+UTF-8, which AMQP allows and Spark does not, is written as in `wire.octet_text`.
 
 Not here: properties (`spark.arrow_columns`), receiving chunks (`spark.stream_client`).
 """

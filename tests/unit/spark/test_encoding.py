@@ -201,3 +201,28 @@ def test_a_row_has_the_same_publisher_among_any_others() -> None:
     given = [body.decode() if int(body) % 2 else None for body in bodies]
     mixed = publishers(bodies, message_id=given)
     assert {body: mixed[body] for body in bodies[1::2]} == publishers(bodies[1::2], message_id=given[1::2])
+
+
+def test_what_was_read_of_bytes_that_are_no_utf8_is_written_as_these_bytes() -> None:
+    """Two ids that differ in such bytes alone stay two: the broker would drop the second message of one id."""
+    names = ["Not UTF-8, base64 is: /w==", "Not UTF-8, base64 is: /g==", "Not UTF-8, base64 is: eA=="]
+    found = published(
+        encoder(),
+        body=[b""] * 3,
+        routing_key=names,
+        message_id=names,
+        headers=pa.array([[(name, name)] for name in names], TEXTS),
+        properties=pa.array([{"app_id": name} for name in names], pa.struct([("app_id", pa.string())])),
+    )
+    octets = ["\udcff", "\udcfe", names[2]]
+    assert [each[1] for each in found] == octets
+    assert [(each[3].message_id, each[3].app_id) for each in found] == [(name, name) for name in octets]
+    headers = [each[3].headers or {} for each in found]
+    assert [each["x-warren-publishing-id"] for each in headers] == octets
+    assert [each[name] for each, name in zip(headers, octets, strict=True)] == octets
+
+
+def test_bytes_that_were_cast_to_text_are_written_as_they_are() -> None:
+    raw = pa.Array.from_buffers(pa.string(), 2, pa.array([b"\xff\x00", b"caf\xe9"], pa.binary()).buffers())
+    found = published(encoder(), body=[b"", b""], routing_key=raw, message_id=raw)
+    assert [each[1] for each in found] == ["\udcff\x00", "caf\udce9"]

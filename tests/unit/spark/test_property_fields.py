@@ -1,11 +1,13 @@
 """Properties that are taken apart column by column are those that are decoded one by one."""
 
+import json
+
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from warren.spark.arrow_columns import WIRE_ORDER, PropertyFields
+from warren.spark.arrow_columns import WIRE_ORDER, PropertyFields, header_column
 from warren.spark.options import PROPERTIES
 from warren.wire.field_tables import decode_table
 from warren.wire.properties import Properties, encode_header_payload
@@ -45,3 +47,16 @@ def test_text_longer_than_the_remaining_bytes_reads_nothing() -> None:
     found = PropertyFields(pa.array([b"\x00\x80\xffabc"], pa.binary()))
     with pytest.raises(pa.ArrowInvalid):
         found.text("message_id")
+
+
+def test_headers_that_are_no_utf8_fail_no_read_and_stay_different() -> None:
+    """A dead letter has its routing key in a table of an array: one such message must not block its whole stream."""
+    one, other = "\udcff", "\udcfe"
+    death = {"queue": "q", "routing-keys": [one, "plain"], other: b"\xfd", "count": 2}
+    headers = {one: one, other: b"\xfe", "x-death": [death]}
+    tables = PropertyFields(pa.array([tail_of({"headers": headers})], pa.binary())).tables()
+    found = dict(header_column(tables).to_pylist()[0])
+    first, second, third = (f"Not UTF-8, base64 is: {text}" for text in ("/w==", "/g==", "/Q=="))
+    assert {name: found[name] for name in (first, second)} == {first: first, second: second}
+    expected = {"queue": "q", "routing-keys": [first, "plain"], second: third, "count": 2}
+    assert json.loads(found["x-death"]) == [expected]

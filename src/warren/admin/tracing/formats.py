@@ -32,6 +32,7 @@ from warren.admin.tracing.records import (
     TypedField,
     TypedValue,
 )
+from warren.wire.octet_text import text_of_octets
 
 COLUMNS = 80
 _ESCAPED = {
@@ -268,7 +269,6 @@ def _value_term(content: TypedValue) -> ErlangTerm:
 
 SCHEMA_VERSION = 1
 NO_QUEUE = "none"
-NOT_TEXT = "Not UTF-8, base64 is: "
 
 
 def json_of(record: TraceRecord) -> bytes:
@@ -278,35 +278,28 @@ def json_of(record: TraceRecord) -> bytes:
 def document_of(record: TraceRecord) -> dict[str, Any]:
     return {
         "channel": record.channel,
-        "connection": _text(record.connection),
+        "connection": text_of_octets(record.connection),
         "epoch": record.epoch,
-        "exchange": _text(record.exchange),
-        "node": _text(record.node),
-        "nodes": [_text(name) for name in record.nodes],
+        "exchange": text_of_octets(record.exchange),
+        "node": text_of_octets(record.node),
+        "nodes": [text_of_octets(name) for name in record.nodes],
         "payload": base64.b64encode(record.payload).decode(),
         "properties": _table_json(record.properties),
-        "queue": NO_QUEUE if record.type == PUBLISHED else _text(record.queue),
-        "reason": _text(record.reason),
+        "queue": NO_QUEUE if record.type == PUBLISHED else text_of_octets(record.queue),
+        "reason": text_of_octets(record.reason),
         "redelivered": record.redelivered,
-        "routed_queues": [_text(name) for name in record.routed_queues],
-        "routing_keys": [_text(key) for key in record.routing_keys],
+        "routed_queues": [text_of_octets(name) for name in record.routed_queues],
+        "routing_keys": [text_of_octets(key) for key in record.routing_keys],
         "schema_version": SCHEMA_VERSION,
         "timestamp": record.timestamp,
         "type": record.type,
-        "user": _text(record.user),
-        "vhost": _text(record.vhost),
+        "user": text_of_octets(record.user),
+        "vhost": text_of_octets(record.vhost),
     }
 
 
-def _text(octets: bytes) -> str:
-    try:
-        return octets.decode()
-    except UnicodeDecodeError:
-        return NOT_TEXT + base64.b64encode(octets).decode()
-
-
 def _table_json(fields: list[TypedField]) -> dict[str, Any]:
-    return {_text(field.name): _value_json(field.content) for field in fields}
+    return {text_of_octets(field.name): _value_json(field.content) for field in fields}
 
 
 def _value_json(content: TypedValue) -> Any:
@@ -316,7 +309,7 @@ def _value_json(content: TypedValue) -> Any:
             return _table_json(cast(list[TypedField], value))
         return [_value_json(item) for item in cast(list[TypedValue], value)]
     if isinstance(value, bytes):
-        return _text(value)
+        return text_of_octets(value)
     if isinstance(value, tuple):
         scale, digits = value
         return digits / 10**scale
