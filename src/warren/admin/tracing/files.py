@@ -25,6 +25,7 @@ Not here: record formats (`tracing.formats`), the HTTP paths (`resources.traces`
 """
 
 import asyncio
+import errno
 import io
 import os
 import re
@@ -72,6 +73,7 @@ def piece_number(name: str, candidate: str) -> int | None:
     return int(number)
 
 
+NUMBER_BYTES_MAX = 32
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
@@ -125,9 +127,13 @@ class TraceFile:
             self._descriptor = -1
 
     def _open(self) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         self._descriptor = os.open(self._path, flags, FILE_MODE)
-        self._size_bytes = os.fstat(self._descriptor).st_size
+        facts = os.fstat(self._descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            self.close()
+            raise OSError(errno.EINVAL, "it is not a file", self._path)
+        self._size_bytes = facts.st_size
 
     def _continue(self, opening: bytes) -> None:
         """Append to the file of an earlier trace."""
@@ -152,14 +158,15 @@ class TraceFile:
 
     def _last_number(self) -> int:
         try:
-            with open(os.path.join(self._directory, number_name(self._name)), "rb") as file:
-                return int(file.read())
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            with open(os.open(os.path.join(self._directory, number_name(self._name)), flags), "rb") as file:
+                return int(file.read(NUMBER_BYTES_MAX))
         except (FileNotFoundError, ValueError):
             return 0
 
     def _keep_number(self, number: int) -> None:
         path = os.path.join(self._directory, number_name(self._name))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(f"{path}.new", flags, FILE_MODE)
         try:
             os.write(descriptor, b"%d\n" % number)

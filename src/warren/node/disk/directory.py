@@ -7,24 +7,29 @@ start that was cut off between the two leaves a directory that counts as empty.
 Messages and password hashes are in these files, so the directory is made private: other users of the machine cannot
 reach its files, whatever their modes are.
 
+A data directory may be a symbolic link, and so may the directories in it, for example to put the journal on a disk of
+its own. The files `LOCK` and `*.new` may not: before the directory was private, others may have put them there, and the
+node would write to the file that the link names. A pipe, a socket or a device under the name of one of the node's files
+is refused too: opening a pipe waits for ever, and a device has no end.
+
 Journal files that were being written when the node ended (`*.new`) are removed; so is the index of a missing segment.
 Other files are left alone and reported.
 
 `delete_everything` deletes messages, definitions and membership. A file records that it has begun, and the next opening
 of the directory finishes it. So after an interruption the node has everything or nothing. Its name, lock and cookie
-stay, and so do foreign files.
+stay, and so do foreign files. A directory that is a symbolic link is emptied, and the link stays.
 
 Not here: the journal's bytes (`broker.journal.recovery`), metadata (`node.disk.sqlite_store`), leaving a cluster
 (`node.cluster.stopped_member`).
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import pwd
 import re
 import shutil
-import stat
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -130,14 +135,33 @@ def finish_deletion(data_dir: str) -> None:
     if not os.path.exists(mark):
         return
     for name in _KEPT_BY_THE_NODE:
-        path = os.path.join(data_dir, name)
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        elif os.path.exists(path):
-            os.unlink(path)
+        _delete(os.path.join(data_dir, name))
     sync_directory(data_dir)
     os.unlink(mark)
     sync_directory(data_dir)
+
+
+def _delete(path: str) -> None:
+    if os.path.islink(path) and os.path.isdir(path):
+        for name in os.listdir(path):
+            _delete(os.path.join(path, name))
+        sync_directory(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def refuse_special_files(data_dir: str) -> None:
+    """Raise `ConfigError` if a pipe, a socket or a device has the name of one of the node's files."""
+    streams = os.path.join(data_dir, file_names.STREAMS)
+    folders = [data_dir, os.path.join(data_dir, file_names.JOURNAL)]
+    folders += [os.path.join(streams, name) for name in os.listdir(streams)] if os.path.isdir(streams) else []
+    for folder in filter(os.path.isdir, folders):
+        for entry in list(os.scandir(folder)):
+            is_ordinary = entry.is_file() or entry.is_dir() or not os.path.exists(entry.path)
+            if file_names.is_own(entry.name) and not is_ordinary:
+                raise ConfigError(f"{entry.path} is a pipe, a socket or a device, not a file; remove it")
 
 
 FORMAT = 1
@@ -177,6 +201,7 @@ class DataDirectory:
     def _open(self, node_name: str) -> None:
         self._make()
         self._check_owner()
+        refuse_special_files(self.path)
         self._kept_name()
         self._check_writable()
         self._lock = self._locked()
@@ -265,10 +290,12 @@ class DataDirectory:
 
     def _locked(self) -> int:
         path = os.path.join(self.path, file_names.LOCK)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise ConfigError(f"{path} is not a file")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise ConfigError(f"{path} is a symbolic link; remove it, if no node runs here") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -10,6 +10,7 @@ there are enough.
 Not here: retries (`node.disk.journal_writer`), the number of descriptors (`node.process`).
 """
 
+import contextlib
 import errno
 import os
 import threading
@@ -66,7 +67,10 @@ def sync_directory(path: str) -> None:
 def replace_file(path: str, data: bytes, flush: Flush = os.fdatasync) -> None:
     """Replace the content of a file: after a crash it has this content or its old one."""
     unfinished = path + UNFINISHED_SUFFIX
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    # whatever has this name: a link would lead the writing to another file, and a pipe would wait for a reader
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(unfinished)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     try:
         write_all(descriptor, data, 0)
         flush_file(descriptor, unfinished, flush)

@@ -45,8 +45,17 @@ SPARE = "spare"
 IDENTITY = "identity"
 UNFINISHED_SUFFIX = ".new"
 
+_OWN = re.compile(
+    rf"{NODE}|{LOCK}|{COOKIE}|{METADATA}(-wal|-shm)?|{CLUSTER}|{FOUNDING}|{RESET}|{CHECKPOINT}|{SPARE}|{IDENTITY}"
+    r"|\d{12}\.(seg|idx|chunks)"
+)
 _SEGMENT = re.compile(r"(\d{12})\.seg")
 _INDEX = re.compile(r"(\d{12})\.idx")
+
+
+def is_own(name: str) -> bool:
+    """Whether one of the node's own files has this name."""
+    return _OWN.fullmatch(name) is not None
 
 
 def segment_name(number: int) -> str:

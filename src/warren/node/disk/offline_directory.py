@@ -37,7 +37,7 @@ from warren.broker.queues.arguments import STREAM, type_of
 from warren.broker.queues.settings import queue_settings
 from warren.errors import ConfigError, StoreError
 from warren.node.disk import file_names
-from warren.node.disk.directory import FORMAT, FoundJournalFiles
+from warren.node.disk.directory import FORMAT, FoundJournalFiles, refuse_special_files
 from warren.node.disk.file_io import DIRECTORY_MODE, DescriptorReserve, os_error_text, sync_directory
 from warren.node.disk.journal_writer import JournalWriterThread
 from warren.node.disk.sqlite_store import SqliteStore
@@ -94,6 +94,8 @@ class OfflineDirectory:
 
     def __init__(self, path: str, report: ReportProgress, shared: bool) -> None:
         self.path = os.path.abspath(path)
+        if os.path.isdir(self.path):
+            refuse_special_files(self.path)
         self.journal_path = os.path.join(self.path, file_names.JOURNAL)
         self.format, self.node_name = _mark_of(self.path, path)
         self._lock = _locked(self.path, path, shared)

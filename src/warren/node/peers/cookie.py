@@ -72,8 +72,12 @@ def cookie_at(path: str) -> bytes:
 
 def _read(path: str) -> tuple[bytes, int]:
     try:
-        with open(path, "rb") as file:
-            return file.read(FILE_BYTES_MAX), os.fstat(file.fileno()).st_mode
+        # without waiting: a pipe would keep the node from starting, and from saying why
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise ConfigError(f"the cookie file {path} is not a file")
+            return file.read(FILE_BYTES_MAX), mode
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -83,7 +87,7 @@ def _read(path: str) -> tuple[bytes, int]:
 def _make(path: str) -> None:
     unfinished = f"{path}.{os.getpid()}"
     try:
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o400), "w") as file:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o400), "w") as file:
             file.write(f"{secrets.token_hex(RANDOM_BYTES)}\n")
             file.flush()
             os.fsync(file.fileno())

@@ -1,6 +1,7 @@
 """Trace files: append, rotate, start again."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,16 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         opened(tmp_path)
     assert (tmp_path / "victim").read_bytes() == b"untouched"
+
+
+@pytest.mark.parametrize("name", ["t.log", ".t.log.last", ".t.log.last.new"])
+def test_a_pipe_keeps_no_trace_waiting(tmp_path: Path, name: str) -> None:
+    """The thread that writes would wait for a reader, and the node for the thread."""
+    os.mkfifo(tmp_path / name)
+    with suppress(OSError):
+        file = opened(tmp_path, rotation=TraceRotation(piece_bytes=25, pieces_max=2))
+        assert name != "t.log"
+        try:
+            file.append([b"{1}\n" * 40] * 3)
+        finally:
+            file.close()
