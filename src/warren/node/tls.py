@@ -57,6 +57,8 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
         family = settings.family
         raise ConfigError(f"a TLS listener needs {family}.certfile and {family}.keyfile")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # OpenSSL 3 refuses a client's renegotiation by itself, earlier versions do it as often as the client likes
+    context.options |= ssl.OP_NO_RENEGOTIATION
     if settings.versions:
         wanted = sorted(TLS_VERSIONS[version] for version in settings.versions)
         context.minimum_version, context.maximum_version = wanted[0], wanted[-1]

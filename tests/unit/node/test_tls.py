@@ -75,3 +75,9 @@ def test_a_file_that_does_not_fit_is_named_with_its_option(authority: Authority,
     assert refusal_of(TlsSettings(str(prose), good.key)).startswith(f"ssl_options.certfile {prose} and ")
     verified = TlsSettings(good.certificate, good.key, str(prose), verify_peer=True)
     assert refusal_of(verified).startswith(f"ssl_options.cacertfile {prose} cannot be used: ")
+
+
+def test_a_client_may_not_renegotiate(authority: Authority) -> None:
+    """Each time costs the node a whole handshake, and OpenSSL before version 3 sets no limit."""
+    context = server_context(TlsSettings(authority.server.certificate, authority.server.key))
+    assert context.options & ssl.OP_NO_RENEGOTIATION

@@ -15,6 +15,7 @@ from tests.support.background import background_tasks
 from tests.unit.node.shell import DEADLINE_S, LOOPS, ScriptedCore, Shell, run_on
 from warren.broker.model.effects import CloseConnection, Effect, SendBytes
 from warren.broker.model.events import BytesReceived, ConnectionDropped, ConnectionOpened, Event
+from warren.node import listeners
 from warren.node.client_sockets import ClientSockets
 from warren.node.listeners import Acceptor, ListenAddress, bind
 from warren.node.logs import Log, LogLevels
@@ -107,5 +108,29 @@ def test_a_handshake_that_fails_or_stalls_is_one_line(loop_name: str, authority:
             assert f"peer=127.0.0.1:{client.getsockname()[1]} reason=" in line
             assert core.turns == []
             client.close()
+
+    run_on(loop_name, conversation())
+
+
+def test_clients_that_stall_are_a_limited_number_and_keep_no_other_out(
+    loop_name: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listeners, "HANDSHAKES_MAX", 8)
+    monkeypatch.setattr(listeners, "HANDSHAKE_SHARE_S", 0.05)
+
+    async def conversation() -> None:
+        core = ScriptedCore()
+        async with open_listener(core, authority, patience_s=600.0) as shell:
+            crowd = [socket.create_connection(("127.0.0.1", shell.port)) for _ in range(30)]
+            for stalled in crowd:
+                stalled.sendall(b"\x16\x03\x01\x02\x00\x01")
+            _, writer = await secured(shell, authority)
+            await core.until(lambda: core.of(ConnectionOpened))
+            lines = shell.log.getvalue().splitlines()
+            ended = [line for line in lines if "8 clients are connecting at once, and it is the slowest" in line]
+            assert len(ended) >= 30 - 8
+            writer.close()
+            for stalled in crowd:
+                stalled.close()
 
     run_on(loop_name, conversation())
