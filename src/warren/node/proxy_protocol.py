@@ -35,7 +35,10 @@ _LINE_END = b"\r\n"
 _HEAD_BYTES = 16
 _LOCAL, _PROXY = 0x20, 0x21
 _FAMILIES = {0x11: struct.Struct(">4s4sHH"), 0x21: struct.Struct(">16s16sHH")}
-_WORDS = {"TCP4": ipaddress.IPv4Address, "TCP6": ipaddress.IPv6Address}
+_WORDS: dict[str, type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]] = {
+    "TCP4": ipaddress.IPv4Address,
+    "TCP6": ipaddress.IPv6Address,
+}
 _PORT_MAX = 65535
 
 Place = tuple[str, int]
@@ -112,11 +115,18 @@ def _of_line(line: bytes) -> ProxiedAddresses | None:
         return None
     if words[1] not in _WORDS or len(words) != 6:
         raise ProxyHeaderRefused("its line is not PROXY, TCP4 or TCP6, two addresses and two ports")
-    try:
-        source, target = (str(_WORDS[words[1]](word)) for word in words[2:4])
-    except ValueError:
-        raise ProxyHeaderRefused(f"its addresses are not of {words[1]}") from None
+    source, target = (_text(_packed(words[1], word)) for word in words[2:4])
     return ProxiedAddresses((source, _port(words[4])), (target, _port(words[5])))
+
+
+def _packed(kind: str, word: str) -> bytes:
+    try:
+        # Python reads the scope of an address too, with any characters in it; it means nothing on another machine
+        if "%" in word:
+            raise ValueError
+        return _WORDS[kind](word).packed
+    except ValueError:
+        raise ProxyHeaderRefused(f"its addresses are not of {kind}") from None
 
 
 def _port(word: str) -> int:
