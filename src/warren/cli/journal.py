@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from warren.cli.terminal import say
 from warren.errors import ConfigError, StoreError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -88,7 +89,7 @@ def salvage(
             print("The journal is sound: there is nothing to salvage, and nothing was changed.")
             return 0
         for fault in findings["faults"]:
-            print(f"Found: {fault}.")
+            say(f"Found: {fault}.")
         show_salvage(findings["salvage"])
         offline.refuse_unknown(len(findings["salvage"]["unknown_queues"]))
         if dry_run:

@@ -13,6 +13,7 @@ from rich.table import Table
 from warren.broker.journal.recovery import SALVAGE_HINT
 from warren.broker.journal.segment_report import SegmentReport
 from warren.broker.streams.survey import ArchiveSurvey
+from warren.cli.terminal import say, visible
 from warren.errors import StoreError
 from warren.node.disk.offline_directory import OfflineDirectory, OfflineRecovery
 from warren.node.disk.offline_streams import OfflineStream, offline_streams, offsets_in_words
@@ -167,13 +168,15 @@ def show(findings: dict[str, Any]) -> None:
         segments.add_row(*[str(cell) for cell in [*sizes, records, *live]])
     queues = Table("kind", "vhost", "name", "messages", "bytes", "horizon", "stopped because")
     for one in findings["queues"]:
-        queues.add_row(*[str(one[key]) for key in ("kind", "vhost", "name", "messages", "bytes", "horizon", "stopped")])
+        queues.add_row(
+            *[visible(str(one[key])) for key in ("kind", "vhost", "name", "messages", "bytes", "horizon", "stopped")]
+        )
     _print(segments)
     _print(queues)
     if findings["streams"]:
         _print(_stream_table(findings["streams"]))
     for fault in findings["faults"]:
-        print(f"Found: {fault}.")
+        say(f"Found: {fault}.")
     if findings["salvage"] is not None:
         show_salvage(findings["salvage"])
 
@@ -182,7 +185,7 @@ def _stream_table(streams: list[dict[str, Any]]) -> Table:
     """A row for each file, and for each range of offsets that only the journal has or that is missing."""
     table = Table("stream", "vhost", "name", "where", "offsets", "chunks", "file bytes", "tail")
     for stream in streams:
-        whose = [str(stream[key]) for key in ("id", "vhost", "name")]
+        whose = [visible(str(stream[key])) for key in ("id", "vhost", "name")]
         for one in stream["segments"]:
             offsets = "none" if one["first_offset"] is None else f"{one['first_offset']} to {one['last_offset']}"
             cells = [f"segment {one['segment']}", offsets, one["chunks"], one["file_bytes"], one["tail"]]
@@ -197,13 +200,13 @@ def show_salvage(salvaged: dict[str, Any]) -> None:
     """What salvage keeps and what it drops."""
     queues = Table("kind", "vhost", "name", "kept messages", "known to be lost")
     for one in salvaged["queues"]:
-        queues.add_row(*[str(one[key]) for key in ("kind", "vhost", "name", "messages", "lost_messages")])
+        queues.add_row(*[visible(str(one[key])) for key in ("kind", "vhost", "name", "messages", "lost_messages")])
     print("Salvage keeps:")
     _print(queues)
     for one in salvaged["left_out"]:
         print(f"Salvage leaves out: segment {one['segment']}, bytes {one['from_byte']} to {one['to_byte']}")
     for one in salvaged["stopgaps"]:
-        print(
+        say(
             f"Salvage puts stopgaps in the place of {offsets_in_words(one['first'], one['last'] + 1)} of {one['whose']}"
         )
     for one in salvaged["unknown_queues"]:

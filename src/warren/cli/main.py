@@ -21,6 +21,7 @@ from warren.cli.cluster import commands as cluster
 from warren.cli.ha import commands as ha
 from warren.cli.migrate.command import migrate
 from warren.cli.pipeline import commands as pipeline
+from warren.cli.terminal import say
 from warren.errors import ConfigError, WarrenError
 
 _TO_READ_WARREN_VARIABLES = {"auto_envvar_prefix": "WARREN"}
@@ -49,7 +50,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _refuse(sentence: str, exit_code: int) -> int:
-    print(f"warren: {' '.join(sentence.split())}", file=sys.stderr)
+    say(f"warren: {' '.join(sentence.split())}", sys.stderr)
     return exit_code
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from warren.cli.cluster.local_cluster import HOST
 from warren.cli.cluster.node_processes import RUNNING, NodeProcess, member_pid
 from warren.cli.ctl.api import Api, Failure
+from warren.cli.terminal import visible
 
 ASK_TIMEOUT_S: Final = 10.0
 COLUMNS: Final = ("node", "name", "kind", "pid", "state", "amqp", "http", "peer", "etcd", "cluster")
@@ -68,5 +69,5 @@ def _draw(rows: list[list[str]]) -> None:
 
     table = Table(*COLUMNS, box=SQUARE)
     for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+        table.add_row(*map(visible, row))
+    Console(markup=False).print(table)

@@ -27,6 +27,7 @@ from warren.cli.ctl.verbs import (
     users,
     vhosts,
 )
+from warren.cli.terminal import say
 
 
 def report(call: VerbCall) -> None:
@@ -39,7 +40,7 @@ def report(call: VerbCall) -> None:
             try:
                 output.write(part, verb.run(part))
             except Failure as failure:
-                print(failure.text)
+                say(failure.text)
 
 
 def _reported(call: VerbCall) -> Iterator[tuple[Verb, str]]:

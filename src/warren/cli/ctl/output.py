@@ -1,6 +1,7 @@
 """Prints the result of a verb: tab-separated lines in a pipe, a drawn table on a terminal, JSON, CSV or Erlang terms.
 
-A pipe gets every character unchanged, as scripts expect. A terminal gets control characters escaped.
+A pipe gets every character unchanged, as scripts expect; CSV is for scripts too. A terminal gets control characters
+escaped (`cli.terminal`).
 
 Not here: single values (`cli.ctl.terms`).
 """
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from warren.cli.ctl.terms import compact, erlang, shown, tagged
 from warren.cli.ctl.verb import Rows, Text, VerbCall, VerbResult
+from warren.cli.terminal import say, visible
 
 # without a banner
 DOCUMENTS = ("json", "csv")
@@ -18,18 +20,18 @@ DOCUMENTS = ("json", "csv")
 def announce(call: VerbCall, sentence: str) -> None:
     """Print the banner."""
     if sentence and not (_hushed(call) or call.options.formatter in DOCUMENTS):
-        print(sentence, flush=True)
+        say(sentence, flush=True)
 
 
 def write(call: VerbCall, outcome: VerbResult) -> None:
     """Print the result."""
     if isinstance(outcome, Rows):
         for line in _rows(call, outcome):
-            print(line)
+            say(line)
     elif call.options.formatter == "json":
-        print(compact(_document(call, outcome)))
+        say(compact(_document(call, outcome)))
     elif isinstance(outcome, Text) and not (outcome.chatty and _hushed(call)):
-        print(outcome.words)
+        say(outcome.words)
 
 
 def _hushed(call: VerbCall) -> bool:
@@ -105,7 +107,7 @@ def _drawn(rows: Rows, headed: bool, *, lines: bool) -> Iterator[str]:
     for name in rows.columns:
         table.add_column(name, overflow="fold")
     for item in rows.items:
-        table.add_row(*(Words(_visible(cell)) for cell in _cells(rows, item)))
+        table.add_row(*(Words(visible(cell)) for cell in _cells(rows, item)))
     if not table.row_count:
         return
     terminal = sys.stdout.isatty()
@@ -121,7 +123,3 @@ def _cells(rows: Rows, item: Mapping[str, object]) -> list[str]:
 
 def _quoted(cells: list[str]) -> str:
     return ",".join('"' + cell.replace('"', '""') + '"' for cell in cells)
-
-
-def _visible(cell: str) -> str:
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in cell)

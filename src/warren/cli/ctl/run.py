@@ -16,6 +16,7 @@ from warren.cli.ctl.api import OK, STOPPED, USAGE, ApiRefusal, Failure, TimedOut
 from warren.cli.ctl.catalog import GROUPS, VERBS
 from warren.cli.ctl.command_line import CommandLine
 from warren.cli.ctl.verb import Rows, Verb, VerbCall
+from warren.cli.terminal import say
 
 INTERRUPTED: Final = 130
 
@@ -60,17 +61,17 @@ def _carry_out(line: CommandLine, verb: Verb) -> int:
         with closing(VerbCall(verb, line.arguments, line.options(os.environ), verb.patience_s)) as call:
             return _perform_running(call)
     except UsageFailure as misuse:
-        print(f"{misuse.prefix}: {misuse.text}", file=sys.stderr)
+        say(f"{misuse.prefix}: {misuse.text}", sys.stderr)
         print(f"Arguments given:\n\t{' '.join(line.shown)}\n", file=sys.stderr)
         print(f"{command_line.heading('Usage', sys.stderr)}\n\n{command_line.usage_line(verb)}", file=sys.stderr)
         return misuse.exit_code
     except TimedOut as late:
         node = line.switches.get("node") or line.options(os.environ).http
-        print(f"Error: operation {verb.name} on node {node} {late.text}", file=sys.stderr)
+        say(f"Error: operation {verb.name} on node {node} {late.text}", sys.stderr)
         return late.exit_code
     except Failure as failure:
         sys.stdout.flush()
-        print(failure.text, file=sys.stderr)
+        say(failure.text, sys.stderr)
         return failure.exit_code
 
 

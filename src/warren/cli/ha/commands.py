@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from warren.cli.terminal import say
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 File = Annotated[str, typer.Argument(metavar="[FILE]", help="The deployment, as a TOML file.")]
@@ -126,7 +128,7 @@ def check(
     user, password = user or os.environ.get("WARREN_USER", ""), password or os.environ.get("WARREN_PASSWORD", "")
     findings = judge_deployment(deployment, observe(deployment, ClusterLogin(user, password, ca_file)))
     for finding in findings:
-        print(f"{finding.level:8} {finding.sentence}")
+        say(f"{finding.level:8} {finding.sentence}")
     if not user:
         print("remark   without --user members, versions, mirrors and the clients' addresses were not checked")
     bad = sum(finding.level == WRONG for finding in findings)

@@ -9,10 +9,12 @@ Not here: the move (`cli.migrate.move`).
 """
 
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from warren.cli.terminal import say
 from warren.errors import ConfigError
 
 
@@ -58,7 +60,7 @@ def migrate(
     plan_options = PlanOptions(tuple(vhost or ()), keep, bridges, there.http.user, here.carrier)
     move_options = MoveOptions(plan_options, dry_run, definitions_only, follow, first, at_once)
     try:
-        return Move(here, there, move_options, _print_line).run().value
+        return Move(here, there, move_options, partial(say, flush=True)).run().value
     except KeyboardInterrupt:
         print(
             "warren: interrupted; shovels that were started continue. The same command continues from here, "
@@ -69,7 +71,3 @@ def migrate(
     finally:
         here.close()
         there.close()
-
-
-def _print_line(line: str) -> None:
-    print(line, flush=True)

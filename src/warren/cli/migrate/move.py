@@ -32,6 +32,7 @@ from warren.cli.migrate.definitions import EXCHANGES
 from warren.cli.migrate.plan import MigrationPlan, MissingPermission, PlanOptions, listener_notes, plan_lines, plan_move
 from warren.cli.migrate.queues import exchange_name, shovels_of_others, with_foreign_exchanges
 from warren.cli.migrate.transfer import Transfer
+from warren.cli.terminal import say
 
 CONSUMERS = "consumers"
 PUBLISHERS = "publishers"
@@ -88,7 +89,7 @@ class SwitchoverGuide:
 
     def _print_step(self, sentence: str) -> None:
         self._step += 1
-        print(f"step {self._step}: {sentence}; then press Enter", flush=True)
+        say(f"step {self._step}: {sentence}; then press Enter", flush=True)
 
 
 def switch_consumers_first(guide: SwitchoverGuide, amqp: str, begin: Callable[[], Transfer]) -> Transfer:

@@ -43,6 +43,7 @@ from warren.cli.migrate.brokers import (
 )
 from warren.cli.migrate.counts import QueueAudit, QueueCounts
 from warren.cli.migrate.queues import FoundQueue, QueueName
+from warren.cli.terminal import visible
 
 OVER_S: Final = 10.0
 
@@ -126,7 +127,7 @@ class TransferProgress:
             self.print_line(f"contents: {words}")
 
     def print_line(self, sentence: str) -> None:
-        self._console.print(sentence, markup=False)
+        self._console.print(visible(sentence), markup=False)
 
 
 TICK_S = 0.5

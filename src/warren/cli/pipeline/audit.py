@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, needed_packages, spark_session
+from warren.cli.terminal import say
 from warren.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def audit(
     settings.check()
     with spark_session("audit", master, memory, conf) as spark:
         outcome = run(spark, settings)
-    print(outcome_text(outcome))
+    say(outcome_text(outcome))
     return 0 if outcome.is_well else 1
 
 

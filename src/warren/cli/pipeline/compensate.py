@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, needed_packages, spark_session
+from warren.cli.terminal import say
 
 if TYPE_CHECKING:
     from warren.pipeline.compensate.job import Compensated
@@ -106,7 +107,7 @@ def _show(outcome: "Compensated", dry_run: bool) -> None:
         print(f"{status:<14} {action:<8} {count:>10}")
     for row in outcome.sample:
         body = row["body"] if len(row["body"]) <= BODY_CHARACTERS else row["body"][:BODY_CHARACTERS] + "…"
-        print(f"{row['key']} {row['ledger']} attempt {row['attempt']} to {row['routing_key']}: {body}")
+        say(f"{row['key']} {row['ledger']} attempt {row['attempt']} to {row['routing_key']}: {body}")
     for step, count in sorted(outcome.steps.items()):
         print(f"{step:<23} {count:>10}  {STEPS[step]}")
     if outcome.exhausted:

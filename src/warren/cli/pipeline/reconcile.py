@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from warren.cli.pipeline.options import LOCAL, MEMORY, Conf, Master, Memory, needed_packages, spark_session
+from warren.cli.terminal import say
 from warren.errors import ConfigError, WarrenError
 
 EPILOG = (
@@ -93,6 +94,6 @@ def _reconcile(
     folder = Folder(out)
     with spark_session("reconcile", *spark) as session:
         outcome = job.run(session, settings, folder)
-    print(summary_text(outcome))
+    say(summary_text(outcome))
     print(f"{folder}/{job.REPORT}")
     return 0 if outcome.balanced else 1
