@@ -124,6 +124,11 @@ def test_a_page_that_did_not_change_is_not_sent_again(api: Api) -> None:
         "/app/",
         "/%2Fetc/passwd",
         "/app\\main.js",
+        "/app/%252e%252e/index.html",
+        "/app/..%5c..%5cserver.py",
+        "/app/%c0%ae%c0%ae/%c0%ae%c0%ae/server.py",
+        "/app/%2e%2e%2f%2e%2e%2f%2e%2e%2f%2e%2e%2fetc/passwd",
+        "/app/" + "a/" * 10_000,
     ],
 )
 def test_nothing_but_the_pages_is_served(api: Api, path: str) -> None:
