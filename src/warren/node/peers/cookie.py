@@ -112,14 +112,21 @@ def prove_cookie(cookie: bytes, node: str, method: str, path: str, body: bytes, 
     return f"time={time_s} nonce={nonce} digest={_digest(cookie, node, method, path, body, time_s, nonce)}"
 
 
+USED_PROOFS_MAX = 10_000
+
+
 class CookieProofVerifier:
-    """Accepts each proof once, while it is fresh. `now_s` is wall time."""
+    """Accepts each proof once, while it is fresh. `now_s` is wall time.
+
+    Used proofs are remembered also when they are no longer fresh: a clock that is set back would make them so again.
+    Only a holder of the cookie can add one.
+    """
 
     def __init__(self, cookie: bytes, now_s: Callable[[], float]) -> None:
         self._cookie = cookie
         self._now_s = now_s
-        # until when each nonce is remembered
-        self._used: dict[str, float] = {}
+        # the nonces, oldest first
+        self._used: dict[str, None] = {}
 
     def objection(self, text: str, node: str, method: str, path: str, body: bytes) -> str:
         """Why the proof is not accepted; empty if it is."""
@@ -129,13 +136,13 @@ class CookieProofVerifier:
         time_s, nonce, digest = int(found[1]), found[2], found[3]
         if not hmac.compare_digest(digest, _digest(self._cookie, node, method, path, body, time_s, nonce)):
             return "the cookie is not the one of this node"
-        now_s = self._now_s()
-        if abs(now_s - time_s) > COOKIE_PROOF_VALID_S:
+        if abs(self._now_s() - time_s) > COOKIE_PROOF_VALID_S:
             return f"the proof is of another time: the clocks differ by more than {COOKIE_PROOF_VALID_S} s"
-        self._used = {used: until for used, until in self._used.items() if until > now_s}
         if nonce in self._used:
             return "the proof was used before"
-        self._used[nonce] = time_s + COOKIE_PROOF_VALID_S + 1
+        self._used[nonce] = None
+        if len(self._used) > USED_PROOFS_MAX:
+            del self._used[next(iter(self._used))]
         return ""
 
 

@@ -40,6 +40,16 @@ def test_a_fresh_proof_cannot_be_used_again_also_after_a_long_wait_of_the_node()
     assert verifier.objection(early, *ORDER).startswith("the proof is of another time")
 
 
+def test_a_clock_that_is_set_back_makes_no_used_proof_fresh_again() -> None:
+    clock = Clock()
+    verifier = CookieProofVerifier(COOKIE, clock)
+    assert verifier.objection(proof(), *ORDER) == ""
+    clock.now_s += 3600
+    assert verifier.objection(proof(time_s=NOW_S + 3600, number=2), *ORDER) == ""
+    clock.now_s -= 3600
+    assert verifier.objection(proof(), *ORDER) == "the proof was used before"
+
+
 @pytest.mark.parametrize("seconds", [-COOKIE_PROOF_VALID_S - 1, COOKIE_PROOF_VALID_S + 1])
 def test_a_proof_of_another_time_is_not_believed(seconds: int) -> None:
     objection = CookieProofVerifier(COOKIE, Clock()).objection(proof(time_s=NOW_S + seconds), *ORDER)
