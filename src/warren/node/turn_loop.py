@@ -25,7 +25,9 @@ The timer: the broker has one timer and moves it often. A later time leaves the 
 when it fires, so a busy node seldom arms a handle. The broker is never woken before the time it asked for.
 
 The clock: wall time in whole milliseconds that never runs backwards. The wall clock is read once, at start; from then
-on the monotonic clock counts. So a clock that is set back neither expires messages early nor delays a timer.
+on the monotonic clock counts. So a clock that is set back neither expires messages early nor delays a timer. The
+monotonic clock is the one that also counts while the machine sleeps: a master that wakes up must know at once that its
+delivery lease is over (`broker.replication.delivery_lease`).
 
 Slow turns: all clients of the node wait for a turn. One that takes longer than `SLOW_TURN_S` is counted, and logged
 with the work it did (`SlowTurns`).
@@ -56,14 +58,17 @@ from warren.broker.model.events import BytesReceived, Command, CommandReceived, 
 from warren.node.logs import Log
 
 
+def elapsed_ns() -> int:
+    """Since the machine was started, its sleep included."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
 class Clock:
     """`now_ms` is the time of day at start plus the elapsed monotonic time."""
 
     __slots__ = ("_monotonic_ns", "_offset_ns")
 
-    def __init__(
-        self, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = elapsed_ns) -> None:
         self._monotonic_ns = monotonic_ns
         self._offset_ns = wall_ns() - monotonic_ns()
 

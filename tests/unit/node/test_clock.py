@@ -1,5 +1,9 @@
 """The node's clock."""
 
+import time
+
+import pytest
+
 from warren.node.turn_loop import Clock
 
 
@@ -23,4 +27,19 @@ def test_the_clock_counts_in_whole_milliseconds_and_never_backwards() -> None:
     clock = Clock()
     times = [clock.now_ms() for _ in range(10_000)]
     assert times == sorted(times)
-    assert all(type(time) is int for time in times)
+    assert all(type(each) is int for each in times)
+
+
+def test_the_clock_counts_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master that wakes up knows that its delivery lease is over."""
+    asleep_ns = [0]
+    real = time.clock_gettime_ns
+
+    def read(clock: int) -> int:
+        return real(clock) + (asleep_ns[0] if clock == time.CLOCK_BOOTTIME else 0)
+
+    monkeypatch.setattr(time, "clock_gettime_ns", read)
+    clock = Clock()
+    before = clock.now_ms()
+    asleep_ns[0] = 3_600_000_000_000
+    assert clock.now_ms() - before >= 3_600_000

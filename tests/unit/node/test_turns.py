@@ -182,7 +182,8 @@ def test_a_core_that_fails_stops_the_node_and_is_never_asked_again(loop_name: st
 
 def test_a_slow_turn_is_counted_and_logged_with_what_it_did(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(turn_loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = {"clock_gettime_ns": time.clock_gettime_ns, "CLOCK_BOOTTIME": time.CLOCK_BOOTTIME}
+    monkeypatch.setattr(turn_loop, "time", SimpleNamespace(perf_counter=lambda: now[0], **clock))
 
     def take_long(event: Event) -> list[Effect]:
         if isinstance(event, CommandReceived):
