@@ -5,7 +5,8 @@ header negated: the consumer sees the delay, and other such exchanges do not del
 keeps messages that it cannot route until it is up to date: the queue may exist already.
 
 A durable exchange has a log, as a queue has. Its persistent messages are on disk with the time they are due, and are
-removed there when they have been published. All of them are read when the node starts.
+removed there when they have been published. All of them are read when the node starts. A message that is due later than
+its delay from then on was held by a clock that has been set back; it waits for its delay again, and not for years.
 
 Not here: which messages ask for a delay (`broker.routing.topology`).
 """
@@ -73,6 +74,11 @@ class DelayedMessages(TimerTarget):
         heapq.heappush(self._heap, (int(entry.expires_at_ms), int(entry.position), exchange, entry))
         self._counts[exchange] = self.count(exchange) + 1
         self._turn.held_bytes += len(entry.message.content) + OVERHEAD_BYTES
+
+    def keep_again(self, exchange: Exchange, entry: Entry) -> None:
+        """Keep a message of an earlier run, from now on for no longer than its delay."""
+        entry.expires_at_ms = min(entry.expires_at_ms, self._turn.now_ms + delay_of(entry.message))
+        self.keep(exchange, entry)
 
     def _log_counts(self) -> None:
         """Log how many messages each exchange holds, at most once a minute."""
@@ -199,7 +205,7 @@ class DelayLog(FetchWaiter):
     def paged_in(self, entries: list[Entry]) -> None:
         positions = self._ranges[0]
         for entry in entries:
-            self._delays.keep(self._exchange, entry)
+            self._delays.keep_again(self._exchange, entry)
         positions.count -= len(entries)
         if entries:
             positions.first = entries[len(entries) - 1].position + 1

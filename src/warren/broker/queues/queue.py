@@ -36,7 +36,7 @@ from mypy_extensions import i64, mypyc_attr
 from warren.broker.model.deduplication import DeduplicationWindow
 from warren.broker.model.journal import PositionRange
 from warren.broker.model.local_queue import QUEUE_BYTES, STOPPED, LocalQueue, QueueReport
-from warren.broker.model.message import Entry, Message
+from warren.broker.model.message import NEVER, Entry, Message
 from warren.broker.model.ports import REJECTED, SETTLED, ConsumerPort, OutputPort, QueueLog, QueuePort
 from warren.broker.model.stats import QueueStats
 from warren.broker.model.turn import Timer, TimerTarget, Turn
@@ -351,6 +351,7 @@ class Queue(LocalQueue):
 
     def take_over(self, entries: list[Entry], next_position: i64) -> None:
         self._contents.recover([], next_position)
+        self._bound_deadlines(entries)
         if entries:
             self._contents.admit_entries(entries)
         self.wake()
@@ -362,6 +363,7 @@ class Queue(LocalQueue):
         paging = self._paging
         if self.deleted or paging is None:
             return
+        self._bound_deadlines(entries)
         damage = paging.take_in(entries)
         if damage:
             self.stop(damage)
@@ -371,6 +373,16 @@ class Queue(LocalQueue):
         if not self._woken:
             self._woken = True
             self._turn.drains.append(self)
+
+    def _bound_deadlines(self, entries: list[Entry]) -> None:
+        """A message expires no later than if it arrived now: the clock may have been set back since it arrived, or be
+        behind that of the former master."""
+        settings, now_ms = self.settings, self._turn.now_ms
+        for entry in entries:
+            if entry.expires_at_ms != NEVER:
+                latest_ms = settings.deadline_ms(entry.message.expiration_ms, now_ms)
+                if latest_ms != NEVER:
+                    entry.expires_at_ms = min(entry.expires_at_ms, latest_ms)
 
     def delivery_allowed(self) -> None:
         if self._paging is not None:

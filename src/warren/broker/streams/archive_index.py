@@ -199,24 +199,29 @@ class ArchiveIndex:
                 high = middle
         return self._chunks[low] if low < len(self._chunks) else None
 
-    def expire(self, bytes_max: i64, before_ms: i64) -> list[int]:
+    def expire(self, bytes_max: i64, before_ms: i64, now_ms: i64) -> list[int]:
         """Drop segments beyond a total size (-1: no limit), and those whose messages all arrived before a time."""
         gone: list[int] = []
         while len(self._sizes) > 1:
             oldest = min(self._sizes)
             too_many = 0 <= bytes_max < self.size_bytes
-            if not too_many and self._last_ms(oldest) >= before_ms:
+            if not too_many and self._last_ms(oldest, now_ms) >= before_ms:
                 break
             self._forget(oldest)
             gone.append(oldest)
         return gone
 
-    def _last_ms(self, segment: int) -> i64:
+    def _last_ms(self, segment: int, now_ms: i64) -> i64:
+        """The time of the last message in the oldest segment."""
         last: i64 = 0
         for chunk in self._chunks:
             if chunk.segment != segment:
                 break
             last = max(last, chunk.last_ms)
+        if last > now_ms:
+            # the clock has been set back since; the messages arrived before all that came after them
+            for chunk in self._chunks:
+                last = min(last, chunk.last_ms)
         return last
 
     def _forget(self, segment: int) -> None:

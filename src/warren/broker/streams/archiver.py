@@ -122,7 +122,7 @@ class StreamArchiver(ArchiveWriteWaiter, TimerTarget, FlushWaiter):
             return
         settings = self._settings
         before_ms = self._turn.now_ms - settings.age_max_ms if settings.age_max_ms >= 0 else 0
-        gone = self._catalog.expire(settings.bytes_max, before_ms)
+        gone = self._catalog.expire(settings.bytes_max, before_ms, self._turn.now_ms)
         if gone:
             self._archive.drop(gone)
         if settings.age_max_ms >= 0:

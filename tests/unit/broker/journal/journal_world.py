@@ -157,6 +157,8 @@ class Recovered:
         queue_index = self.journal.queue_indexes[self.names[name]]
         arguments = self._arguments.get(name, {})
         settings = queue_settings(arguments)
+        # after everything was published, and before anything expires; an exchange is read as a queue without expiry
+        self.turn.now_ms = START_MS + 30_000 if name in self._arguments else 0
         queue = Queue("/", name, True, False, False, arguments, 0, settings, self.turn, IdleKeeper(), queue_index)
         queue.recover(queue_index.position_ranges(), queue_index.next_position)
         found: list[Entry] = []

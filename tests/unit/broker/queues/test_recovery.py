@@ -8,6 +8,7 @@ from warren.errors import InvariantBroken
 from warren.wire.field_tables import Table
 
 DLX: Table = {"x-dead-letter-exchange": "dlx"}
+TEN_YEARS_MS = 10 * 365 * 24 * 3_600_000
 
 
 def world_of(arguments: Table | None = None) -> tuple[World, ScriptedLog]:
@@ -39,6 +40,22 @@ def test_deadlines_survive_a_restart() -> None:
     found.prompt = True
     after.end_turn()
     after.pass_ms(5)
+    assert after.dead() == [("1", "expired")]
+
+
+@pytest.mark.parametrize("arguments", [DLX, {"x-message-ttl": 9, **DLX}], ids=["own expiration", "TTL of the queue"])
+def test_a_clock_that_was_set_back_keeps_no_message_for_years(arguments: Table) -> None:
+    world, log = world_of(arguments)
+    world.turn.now_ms += TEN_YEARS_MS
+    world.publish("1", **({} if "x-message-ttl" in arguments else {"expiration_ms": 9}), persistent=True)
+    found = log.restart()
+    after = World(arguments, log=found)
+    after.queue.recover(found.position_ranges(), 2)
+    found.prompt = True
+    after.end_turn()
+    after.pass_ms(8)
+    assert after.dead() == []
+    after.pass_ms(1)
     assert after.dead() == [("1", "expired")]
 
 

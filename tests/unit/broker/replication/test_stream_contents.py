@@ -186,7 +186,7 @@ def test_messages_dropped_before_they_are_read_for_another_replica_are_skipped()
     reader = world.copy.read(world.copy.spans(), mirror)
     reader.more(300_000)
     # one thread reads and another deletes: the file is gone before it is opened
-    dropped = world.catalog.expire(1, 0)
+    dropped = world.catalog.expire(1, 0, 0)
     world.archive.drop(dropped)
     ((segment, _at, _length, asker),) = world.archive.reading
     assert segment in dropped

@@ -11,6 +11,8 @@ from warren.errors import ChannelFault, ConnectionFault
 from warren.wire.field_tables import Timestamp
 from warren.wire.properties import Properties, encode_header_payload
 
+TEN_YEARS_MS = 10 * 365 * 24 * 3_600_000
+
 
 def test_readers_see_only_flushed_messages() -> None:
     stage = Stage()
@@ -131,6 +133,22 @@ def test_retention_by_age_works_without_publishes() -> None:
         stage.settle()
     assert stage.stream.first_offset() > 7_000
     assert len(stage.archive.segments) == 1
+
+
+def test_retention_by_age_goes_on_after_the_clock_was_set_back() -> None:
+    """Files with times years ahead would stay, and keep all later files."""
+    stage = Stage(age_max_ms=60_000, segment_bytes=1_000_000)
+    stage.turn.now_ms += TEN_YEARS_MS
+    stage.fill(5_000, each_ms=1)
+    again = stage.restarted(age_max_ms=60_000, segment_bytes=1_000_000)
+    again.fill(5_000, each_ms=1)
+    assert again.stream.first_offset() == 0
+    for _ in range(10):
+        again.turn.now_ms += 10_000
+        again.turn.fire_timers()
+        again.settle()
+    assert again.stream.first_offset() > 7_000
+    assert len(again.archive.segments) == 1
 
 
 def test_after_a_restart_everything_is_there() -> None:
