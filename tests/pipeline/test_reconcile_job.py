@@ -223,6 +223,18 @@ def test_a_number_that_its_schema_has_no_room_for_is_unreadable_and_not_rounded(
     assert [row["id"] for row in rows if row[CORRUPT_COLUMN] is not None] == ["1", "2", "3"]
 
 
+def test_keys_of_a_file_that_is_no_utf8_are_unreadable_and_not_equal(spark: SparkSession, tmp_path: Path) -> None:
+    """Read as UTF-8, both are M\ufffdller: two customers would balance."""
+    for name, key in (("left", "Müller"), ("right", "Möller")):
+        (tmp_path / f"{name}.csv").write_text(f"id,amount\nplain,5\n{key},5\n", encoding="latin-1")
+    paths = {name: LedgerSource("csv", path=str(tmp_path / f"{name}.csv")) for name in ("left", "right")}
+    ledgers = tuple(ReconcileLedger(name, source) for name, source in paths.items())
+    out = Folder(str(tmp_path / "out"))
+    outcome = job.run(spark, ReconcileSettings(ledgers, ("id",), "left", ("amount",)), out)
+    assert outcome.counts["balanced"] == 1
+    assert [(row["key"], row["status"]) for row in _rows(spark, out)] == [("M\ufffdller", "unreadable")]
+
+
 def test_a_third_ledger_is_compared_with_the_authority_and_all_keys_are_kept_if_wanted(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -127,7 +127,8 @@ def rows(
     frame = ledger.frame
     key = key_of(settings, ledger)
     columns = [key.alias("key"), sql.lit(ledger.number).alias("ledger")]
-    readable = key.isNotNull()
+    # in a file that is not UTF-8, Spark replaces bytes by U+FFFD, and different keys may become one
+    readable = key.isNotNull() & ~key.contains("\ufffd") & sql.is_valid_utf8(key)
     if described.time:
         at = instant_of(_column(described.time, frame), types["at"], described.zone)
         columns.append(at.alias("at"))
