@@ -7,6 +7,8 @@ uvicorn's protocol class handles HTTP. This module adds limits that uvicorn lack
 
 - the head of a request: bytes and time;
 - the body: time, and its bytes in memory together with those of all other bodies (`http.quotas`);
+- what surrounds a body in chunks: its trailer has the limit of a head. The parser keeps a trailer whole, and uvicorn
+  would add its fields to those of the head, where proxies do not look for them; they are dropped;
 - responses that the client does not read;
 - idle connections;
 - requests sent ahead of their responses (pipelining): one read may hold ten thousand of them;
@@ -88,6 +90,8 @@ class HttpConnection(HttpToolsProtocol):
         # when the current head began to arrive; None while none is expected
         self._head_since: float | None = None
         self._body_since: float | None = None
+        # read since the last byte of the current body
+        self._trailer_bytes = 0
         # of the current request
         self._lease: BodyLease | None = None
         self._unread_since: float | None = None
@@ -124,11 +128,15 @@ class HttpConnection(HttpToolsProtocol):
         if awaiting_head:
             self._head_bytes += len(data)
             data = _UPGRADE.sub(_NO_UPGRADE, data, count=1)
+        else:
+            self._trailer_bytes += len(data)
         if self._in_overflow() and not self._is_fitness_request(data):
             self._end_with(_TOO_MANY)
             return
         super().data_received(data)
-        if self._head_since is not None and self._head_bytes > HEAD_BYTES_MAX:
+        head_is_large = self._head_since is not None and self._head_bytes > HEAD_BYTES_MAX
+        trailer_is_large = self._body_since is not None and self._trailer_bytes > HEAD_BYTES_MAX
+        if head_is_large or trailer_is_large:
             self._end_with(_HEAD_TOO_LARGE)
 
     def _in_overflow(self) -> bool:
@@ -148,6 +156,10 @@ class HttpConnection(HttpToolsProtocol):
 
     # -- called by the parser
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._body_since is None:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= PIPELINED_MAX:
             # stops the parser, and uvicorn responds with 400
@@ -155,6 +167,7 @@ class HttpConnection(HttpToolsProtocol):
         self._head_since = None
         self._head_bytes = 0
         self._body_since = self.loop.time()
+        self._trailer_bytes = 0
         self._lease = self._bodies.lease(self._counted_host)
         self.scope["state"][_LEASE] = self._lease
         super().on_headers_complete()
@@ -165,6 +178,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._closing_since is not None:
             return
         assert self._lease is not None
+        self._trailer_bytes = 0
         if self._lease.take(len(body)):
             super().on_body(body)
         else:

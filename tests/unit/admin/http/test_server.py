@@ -32,6 +32,7 @@ class Served:
     def __init__(self, limits: HttpLimits, balancer: str = "") -> None:
         self._balancer = balancer
         self.bodies: list[bytes] = []
+        self.headers: list[tuple[bytes, bytes]] = []
         self._limits = limits
         self.budget = BodyBudget(BODY_BYTES_MAX)
 
@@ -45,6 +46,7 @@ class Served:
             body += message["body"]
             more = message["more_body"]
         self.bodies.append(body)
+        self.headers = scope["headers"]
         answer = LARGE if scope["path"] == "/large" else body
         headers = [(b"content-length", str(len(answer)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -216,6 +218,47 @@ def test_a_head_without_end_is_refused() -> None:
         streams = await served.connect()
         streams[1].write(b"GET / HTTP/1.1\r\n" + b"x-filler: 0123456789\r\n" * 4000)
         assert (await told(streams)).startswith(b"HTTP/1.1 431 ")
+
+    serving(conversation)
+
+
+CHUNKED = "transfer-encoding: chunked\r\nconnection: close\r\n"
+
+
+@pytest.mark.parametrize("endless", [b"x-filler: 0123456789\r\n", b"x", b"1;extension"])
+def test_a_trailer_without_end_is_refused(endless: bytes) -> None:
+    async def conversation(served: Served) -> None:
+        reader, writer = await served.connect()
+        start = b"" if endless[:1] == b"1" else b"0\r\n"
+        writer.write(request("PUT", headers=CHUNKED) + start)
+        answer = asyncio.create_task(told((reader, writer)))
+        with suppress(ConnectionError):
+            while not answer.done():
+                writer.write(endless * 1000)
+                await writer.drain()
+                await asyncio.sleep(0)
+        assert (await answer).startswith(b"HTTP/1.1 431 ")
+        assert served.bodies == []
+
+    serving(conversation)
+
+
+def test_the_fields_of_a_trailer_are_not_those_of_the_request() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(request("PUT", headers=CHUNKED) + b"2\r\nhi\r\n0\r\nauthorization: Basic eDp5\r\n\r\n")
+        assert (await told(streams)).endswith(b"hi")
+        assert [name for name, _ in served.headers] == [b"host", b"transfer-encoding", b"connection"]
+
+    serving(conversation)
+
+
+def test_a_body_in_many_small_chunks_is_read() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        streams[1].write(request("PUT", headers=CHUNKED) + b"1\r\nx\r\n" * 100_000 + b"0\r\n\r\n")
+        assert (await told(streams)).startswith(b"HTTP/1.1 200 ")
+        assert served.bodies == [b"x" * 100_000]
 
     serving(conversation)
 
