@@ -11,12 +11,19 @@ Not here: which backends are asked, in which order (`broker.access.logins`), the
 """
 
 from abc import abstractmethod
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
 from warren.broker.access.rights import Rights
 from warren.broker.model.identity import Identity
+
+SHOWN_NAME_MAX: Final = 255
+
+
+def shown_name(user: str) -> str:
+    """A refused user's name as it is recorded and logged: strangers choose it, so of a longer one the beginning."""
+    return user[:SHOWN_NAME_MAX]
 
 
 @final

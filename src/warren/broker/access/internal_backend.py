@@ -14,7 +14,7 @@ Not here: the hashes (`broker.access.passwords`), which check is next (`broker.a
 import hmac
 from typing import final
 
-from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter
+from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter, shown_name
 from warren.broker.access.credential_checks import CredentialCheck, CredentialChecks, WaitingLogin
 from warren.broker.access.passwords import NO_QUICK_HASH, NO_SLOW_HASH, SCRYPT, SHA256, is_password, is_slow
 from warren.broker.access.rights import CONFIGURE, WRITE, Rights
@@ -114,7 +114,7 @@ class InternalBackend(AuthBackend):
 
 
 def _invalid(user: str) -> str:
-    return f"user '{user}' - invalid credentials"
+    return f"user '{shown_name(user)}' - invalid credentials"
 
 
 @final

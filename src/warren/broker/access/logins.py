@@ -7,7 +7,8 @@ second one authorises it (`auth_backends.1.authn`, `.authz`).
 The answer to a failed login is delayed (`LoginThrottle`). Each failure of a user from one address doubles the delay, up
 to a bound; a success, or a time without failures, resets it. The first failure is not delayed, because people mistype.
 A success is never delayed, so an attacker cannot lock out a user who knows the password. The number of recorded
-failures is bounded: the oldest are dropped.
+failures is bounded: the oldest are dropped. So is their size: strangers choose the names, and of a longer one the
+beginning counts.
 
 A connected client may renew its login with a new secret (`connection.update-secret`), if the secrets of its backend
 expire. It stays the same user.
@@ -21,7 +22,7 @@ Not here: the SASL exchange (`broker.sessions.handshake`), the backends (`broker
 import ipaddress
 from typing import Final, final
 
-from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter
+from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter, shown_name
 from warren.broker.access.internal_backend import InternalBackend
 from warren.broker.access.rights import NodeRights, Rights
 from warren.broker.access.token_backend import TokenBackend
@@ -47,7 +48,7 @@ class LoginThrottle:
 
     def failed(self, host: str, user: str, now_ms: int) -> int:
         """Count a failure; the delay of its answer in milliseconds."""
-        key = (host, user)
+        key = (host, shown_name(user))
         count, last_ms = self._failures.pop(key, (0, now_ms))
         if now_ms - last_ms > FAILURE_EXPIRY_MS:
             count = 0
@@ -58,7 +59,7 @@ class LoginThrottle:
         return 0 if count == 0 else min(FIRST_DELAY_MS << min(count - 1, 16), DELAY_MAX_MS)
 
     def succeeded(self, host: str, user: str) -> None:
-        self._failures.pop((host, user), None)
+        self._failures.pop((host, shown_name(user)), None)
 
     def count(self) -> int:
         """How many pairs of address and user have failures."""

@@ -14,7 +14,7 @@ Not here: the claims (`broker.access.token_claims`), scopes (`broker.access.scop
 import hmac
 from typing import Final, final
 
-from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter
+from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter, shown_name
 from warren.broker.access.credential_checks import CredentialCheck, CredentialChecks, WaitingLogin
 from warren.broker.access.rights import Rights
 from warren.broker.access.scopes import ScopeRights, enters
@@ -52,7 +52,7 @@ class TokenBackend(AuthBackend):
     def authenticate(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         token = attempt.password
         if attempt.external or not may_be_token(token):
-            waiter.login_refused(f"user '{attempt.user}' - no access token")
+            waiter.login_refused(f"user '{shown_name(attempt.user)}' - no access token")
             return
         digest = hmac.digest(self._secret, token.encode(), "sha256")
         kept = self._kept.get(digest)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.broker.access.backends import LoginAttempt, LoginWaiter
+from warren.broker.access.backends import SHOWN_NAME_MAX, LoginAttempt, LoginWaiter
 from warren.broker.access.credential_checks import QUEUED_CHECKS_MAX, RUNNING_CHECKS_MAX
 from warren.broker.access.logins import DELAY_MAX_MS, Logins, is_loopback
 from warren.broker.access.passwords import SCRYPT, SHA256, hash_password
@@ -170,6 +170,14 @@ def test_other_users_and_other_addresses_are_not_slowed() -> None:
         node.log_in(password="wrong")
     assert node.log_in(user="other").outcomes == ["user 'other' - invalid credentials"]
     assert node.log_in(password="wrong", host="127.0.0.2").outcomes == [INVALID]
+
+
+def test_of_a_long_name_the_beginning_is_recorded_and_logged() -> None:
+    node = LoginNode()
+    shown = "u" * SHOWN_NAME_MAX
+    assert node.log_in(user=shown + "1" * 45_000).outcomes == [f"user '{shown}' - invalid credentials"]
+    # the second failure under what is the same name to the throttle
+    assert node.log_in(user=shown + "2" * 45_000).outcomes == []
 
 
 def test_a_slow_hash_is_computed_outside_and_the_login_waits_for_it() -> None:
