@@ -15,10 +15,10 @@ The memory alarm counts all bytes of bodies (`broker.alarms`).
 Not here: the size of one body (`http.router`), timeouts (`http.server`).
 """
 
-import ipaddress
 from collections import Counter
 
 from warren.admin.http.settings import DOCUMENT_BYTES_MAX
+from warren.broker.access.backends import address_block
 
 ADDRESS_SHARE = 0.5
 OVERFLOW_CONNECTIONS_MAX = 64
@@ -63,19 +63,6 @@ class ConnectionQuotas:
         """The quota that accepted a connection from this host; None if all are full."""
         quotas = (self.inside, self._balancers) if is_balancer else (self.inside, self._overflow)
         return next((quota for quota in quotas if quota.enter(host)), None)
-
-
-def address_block(host: str) -> str:
-    """The unit that counts as one address."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, 64), strict=False))
 
 
 BUFFERED_BYTES_MAX = 64_000_000

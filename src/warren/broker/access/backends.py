@@ -10,6 +10,7 @@ Not here: which backends are asked, in which order (`broker.access.logins`), the
 (`broker.access.internal_backend`), tokens (`broker.access.token_backend`).
 """
 
+import ipaddress
 from abc import abstractmethod
 from typing import Final, final
 
@@ -24,6 +25,22 @@ SHOWN_NAME_MAX: Final = 255
 def shown_name(user: str) -> str:
     """A refused user's name as it is recorded and logged: strangers choose it, so of a longer one the beginning."""
     return user[:SHOWN_NAME_MAX]
+
+
+def address_block(host: str) -> str:
+    """The unit that counts as one address: an IPv4 address, or the first 64 bits of an IPv6 address.
+
+    One host may have all IPv6 addresses with the same first 64 bits.
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))
 
 
 @final
@@ -43,6 +60,8 @@ class LoginAttempt:
         self.user = user
         self.password = password
         self.peer_host = peer_host
+        # for delays and turns
+        self.address = address_block(peer_host)
         self.certificate_name = certificate_name
         # authenticated by other means: a certificate, or the node itself (`trusted`)
         self.external = external

@@ -40,7 +40,7 @@ class CredentialCheck:
 
     def __init__(self, digest: bytes, first: WaitingLogin) -> None:
         self.digest: bytes = digest
-        self.host: str = first.attempt.peer_host
+        self.host: str = first.attempt.address
         self.candidates: list[WaitingLogin] = [first]
         # the reason of the refusal
         self.refusal: str = ""

@@ -142,11 +142,11 @@ class Logins:
         if identity.name in self._loopback_users and not is_loopback(attempt.peer_host):
             self.refuse(attempt, f"user '{identity.name}' can only connect via localhost", waiter)
             return
-        self._throttle.succeeded(attempt.peer_host, attempt.user)
+        self._throttle.succeeded(attempt.address, attempt.user)
         waiter.login_accepted(identity)
 
     def refuse(self, attempt: LoginAttempt, reason: str, waiter: LoginWaiter) -> None:
-        delay_ms = self._throttle.failed(attempt.peer_host, attempt.user, int(self._turn.now_ms))
+        delay_ms = self._throttle.failed(attempt.address, attempt.user, int(self._turn.now_ms))
         if delay_ms:
             self._turn.set_timer(self._turn.now_ms + delay_ms, DelayedRefusal(waiter, reason))
         else:

@@ -22,7 +22,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any, cast
 
-from warren.admin.http.quotas import address_block
+from warren.broker.access.backends import address_block
 from warren.broker.cluster.addresses import PeerAddress
 from warren.broker.cluster.hello import AGREED, REFUSED, TALKING, DialHello, Hello
 from warren.node.listeners import ListenAddress

@@ -10,9 +10,10 @@ import pytest
 import uvloop
 
 from tests.support.background import background_tasks
-from warren.admin.http.quotas import BUFFERED_BYTES_MAX, UNCOUNTED_BYTES, BodyBudget, address_block
+from warren.admin.http.quotas import BUFFERED_BYTES_MAX, UNCOUNTED_BYTES, BodyBudget
 from warren.admin.http.server import PIPELINED_MAX, HttpServer
 from warren.admin.http.settings import BODY_BYTES_MAX, HttpLimits
+from warren.broker.access.backends import address_block
 
 DEADLINE_S = 30.0
 PATIENCE = HttpLimits(connections_max=4)

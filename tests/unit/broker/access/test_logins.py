@@ -172,6 +172,13 @@ def test_other_users_and_other_addresses_are_not_slowed() -> None:
     assert node.log_in(password="wrong", host="127.0.0.2").outcomes == [INVALID]
 
 
+def test_ipv6_addresses_of_one_block_are_slowed_as_one() -> None:
+    node = LoginNode()
+    node.log_in(password="wrong", host="2001:db8::1")
+    assert node.log_in(password="wrong", host="2001:db8::2").outcomes == []
+    assert node.log_in(password="wrong", host="2001:db8:0:1::1").outcomes == [INVALID]
+
+
 def test_of_a_long_name_the_beginning_is_recorded_and_logged() -> None:
     node = LoginNode()
     shown = "u" * SHOWN_NAME_MAX
@@ -241,6 +248,18 @@ def test_a_flood_of_guesses_from_one_address_does_not_delay_another() -> None:
     node.logins.internal.verified(first.ticket, False)
     node.logins.internal.verified(first.ticket + 1, False)
     assert [order.password for order in node.asked()] == [f"guess {RUNNING_CHECKS_MAX}", "guest"]
+    assert waiter.outcomes == []
+
+
+def test_a_flood_of_guesses_from_one_ipv6_block_does_not_delay_another() -> None:
+    node = slow_node()
+    for number in range(100):
+        node.log_in(password=f"guess {number}", host=f"2001:db8::{number + 1:x}")
+    waiter = node.log_in(host="2001:db8:0:1::1")
+    [first, *_others] = node.asked()
+    node.logins.verified(first.ticket, False)
+    node.logins.verified(first.ticket + 1, False)
+    assert "guest" in [order.password for order in node.asked()]
     assert waiter.outcomes == []
 
 
