@@ -53,7 +53,7 @@ def world(near: NodeProcess) -> Iterator[World]:
     world.guest.fill("secret", 1)
     yield world
     for name in ("s", "up"):
-        for component in ("shovel", "federation-upstream"):
+        for component in ("shovel", "federation-upstream", "federation-upstream-set"):
             world.guest.call("DELETE", "parameters", component, "/", name)
     world.guest.call("DELETE", "policies", "/", "mine")
     world.guest.call("DELETE", "exchanges", "/", "others")
@@ -175,6 +175,22 @@ def test_a_federated_queue_does_not_take_from_a_queue_of_this_broker_that_the_de
     eventually(
         lambda: "refused for user 'pol'" in str(world.guest.links("mine")), lambda: str(world.guest.links("mine"))
     )
+
+
+def test_a_set_does_not_lead_an_upstream_of_an_administrator_to_another_queue(world: World) -> None:
+    value = {"uri": "amqp:///%2F", "queue": "mine.too", "reconnect-delay": 1}
+    assert world.guest.call("PUT", "parameters", "federation-upstream", "/", "up", body={"value": value})[0] == 201
+    chosen = {"value": [{"upstream": "up", "queue": "secret"}]}
+    assert world.pol.call("PUT", "parameters", "federation-upstream-set", "/", "up", body=chosen)[0] == 201
+    body = {"pattern": "^mine$", "apply-to": "queues", "definition": {"federation-upstream-set": "up"}}
+    assert world.pol.call("PUT", "policies", "/", "mine", body=body)[0] == 201
+    world.guest.fill("mine", 0)
+    eventually(
+        lambda: "changes queue of the upstream 'up'" in str(world.guest.links("mine")),
+        lambda: str(world.guest.links("mine")),
+    )
+    assert world.guest.call("PUT", "parameters", "federation-upstream-set", "/", "up", body=chosen)[0] == 204
+    world.guest.until_linked("mine")
 
 
 def test_an_export_names_definers_and_an_import_keeps_them(world: World) -> None:

@@ -71,7 +71,7 @@ async def connect_uri(host: BridgeHost, uri: str, vhost: str, name: str, definer
     here = parse_local_uri(uri)
     if here is not None:
         return await connect_here(host, here.vhost or vhost, name, definer, here.user)
-    if names_files(uri) and not _is_administrator(host, definer):
+    if names_files(uri) and not acts_as_administrator(host, definer):
         raise BridgeNotPermitted(f"{_defined_by(definer)}, and {FILES_REFUSED}")
     return await Dialer(normalized_uri(uri, vhost), name=name).connect()
 
@@ -84,7 +84,7 @@ async def connect_here(
         raise BridgeNotPermitted("its definer, whose permissions it would have here, is not known: set it again")
     if definer and not host.has_user(definer):
         raise BridgeNotPermitted(f"{_defined_by(definer)}, who does not exist: another user has to set it again")
-    if named_user and named_user != definer and not _is_administrator(host, definer):
+    if named_user and named_user != definer and not acts_as_administrator(host, definer):
         raise BridgeNotPermitted(f"{_defined_by(definer)}, who may not connect as {named_user!r}")
     return await host.connect_here(vhost, name, named_user or definer)
 
@@ -100,8 +100,8 @@ def names_files(uri: str) -> bool:
     return bool(target.cacertfile or target.certfile or target.keyfile)
 
 
-def _is_administrator(host: BridgeHost, definer: str | None) -> bool:
-    """The node itself counts as one."""
+def acts_as_administrator(host: BridgeHost, definer: str | None) -> bool:
+    """Whether the definer of a parameter is an administrator. The node itself counts as one."""
     return definer == "" or (definer is not None and host.is_administrator(definer))
 
 

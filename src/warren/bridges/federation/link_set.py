@@ -6,9 +6,11 @@ Not here: starting and stopping links (`bridges.supervisor`), running them (`bri
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
 from warren.bridges.bridge import Bridge
+from warren.bridges.connections import acts_as_administrator
 from warren.bridges.federation.links import ExchangeLink, QueueLink
 from warren.bridges.federation.upstream_topology import link_id, link_key
 from warren.bridges.federation.upstreams import UPSTREAM, UPSTREAM_SET, FederationUpstream, FederationUpstreams
@@ -22,7 +24,7 @@ QUEUE_TYPE = "x-queue-type"
 
 @dataclass(frozen=True)
 class MissingUpstream:
-    """A policy names an upstream, or a set, that does not exist."""
+    """A policy names an upstream, or a set, that does not exist or cannot be used."""
 
     kind: Literal["exchange", "queue"]
     vhost: str
@@ -45,7 +47,9 @@ class FederationLinks:
 
     def wanted(self, host: BridgeHost) -> Iterable[Bridge]:
         federated = [one for one in host.federated() if is_suitable(one)]
-        upstreams = FederationUpstreams(host.parameters(UPSTREAM), host.parameters(UPSTREAM_SET))
+        upstreams = FederationUpstreams(
+            host.parameters(UPSTREAM), host.parameters(UPSTREAM_SET), partial(acts_as_administrator, host)
+        )
         missing: list[MissingUpstream] = []
         links: list[Bridge] = []
         for one in federated:

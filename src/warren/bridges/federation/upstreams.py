@@ -3,14 +3,17 @@
 A policy names one upstream, a set of them, or a pattern of names; the set `all` has every upstream of the virtual host.
 An element of a set may override settings of its upstream. Invalid parameters are left out or get their defaults.
 
+A link enters this broker as the definer of its upstream, so that user decides what it reads here and whether it passes
+on the user ids of others. A set that another user defined may not override that, unless that user is an administrator.
+
 Not here: links (`bridges.federation.link_set`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, final
 
-from warren.bridges.connections import redacted_uri
+from warren.bridges.connections import parse_local_uri, redacted_uri
 from warren.bridges.field_checks import (
     DefinitionField,
     boolean,
@@ -71,34 +74,62 @@ class FederationUpstream:
 class FederationUpstreams:
     """All upstreams and upstream sets, by virtual host and name."""
 
-    def __init__(self, upstreams: Iterable[Parameter], sets: Iterable[Parameter]) -> None:
+    def __init__(
+        self,
+        upstreams: Iterable[Parameter],
+        sets: Iterable[Parameter],
+        is_administrator: Callable[[str | None], bool] = lambda definer: definer == "",
+    ) -> None:
+        """`is_administrator` judges the definer of a set."""
         self._upstreams = {(each.vhost, each.name): each for each in upstreams}
-        self._sets = {(each.vhost, each.name): each.value for each in sets}
+        self._sets = {(each.vhost, each.name): each for each in sets}
+        self._is_administrator = is_administrator
 
     def of(self, federated: FederatedObject) -> list[FederationUpstream]:
         """The existing upstreams that the object's policy names."""
         found = []
         for element in self._elements(federated):
             parameter = self._upstreams.get((federated.vhost, _text(element, "upstream")))
-            if parameter is not None and isinstance(parameter.value, dict):
+            if parameter is None or self._refusal(federated, element, parameter):
+                continue
+            if isinstance(parameter.value, dict):
                 upstream = _upstream(element, parameter.value, federated, parameter.definer)
                 if upstream.uris:
                     found.append(upstream)
         return found
 
     def missing(self, federated: FederatedObject) -> list[tuple[str, str]]:
-        """Names in the policy that do not exist, each with a sentence."""
+        """Names in the policy that do not exist or cannot be used, each with a sentence."""
         vhost, policy = federated.vhost, federated.policy
         set_name = policy.get(UPSTREAM_SET)
         if isinstance(set_name, str) and set_name != ALL and (vhost, set_name) not in self._sets:
             said = f"the policy names the upstream set {set_name!r}, which virtual host {vhost!r} does not have"
             return [(set_name, f"{said}: set the parameter {UPSTREAM_SET} of that name, or change the policy")]
         said = "the policy names" if set_name is None else f"the upstream set {set_name!r} names"
-        names = [_text(element, "upstream") for element in self._elements(federated)]
         ending = f"which virtual host {vhost!r} does not have: set the parameter {UPSTREAM} of that name"
-        return [
-            (name, f"{said} the upstream {name!r}, {ending}") for name in names if (vhost, name) not in self._upstreams
-        ]
+        found = []
+        for element in self._elements(federated):
+            name = _text(element, "upstream")
+            parameter = self._upstreams.get((vhost, name))
+            if parameter is None:
+                found.append((name, f"{said} the upstream {name!r}, {ending}"))
+            elif refusal := self._refusal(federated, element, parameter):
+                found.append((name, refusal))
+        return found
+
+    def _refusal(self, federated: FederatedObject, element: Fields, upstream: Parameter) -> str:
+        """Why an element of a set may not override its upstream; empty if it may."""
+        chosen = self._sets.get((federated.vhost, str(federated.policy.get(UPSTREAM_SET))))
+        if chosen is None or not isinstance(upstream.value, dict) or self._is_administrator(chosen.definer):
+            return ""
+        if chosen.definer is not None and chosen.definer == upstream.definer:
+            return ""
+        given = upstream.value
+        changed = [name for name in _for_definer(given) if element.get(name, False) not in (False, given.get(name))]
+        if not changed:
+            return ""
+        said = f"the upstream set {chosen.name!r} changes {', '.join(changed)} of the upstream {upstream.name!r}"
+        return f"{said}: only the definer of the upstream and administrators may define such a set"
 
     def _elements(self, federated: FederatedObject) -> list[Fields]:
         policy = federated.policy
@@ -111,8 +142,17 @@ class FederationUpstreams:
         set_name = policy.get(UPSTREAM_SET)
         if set_name == ALL:
             return [{"upstream": name} for name in names]
-        elements = self._sets.get((federated.vhost, str(set_name)))
-        return [element for element in elements if isinstance(element, dict)] if isinstance(elements, list) else []
+        chosen = self._sets.get((federated.vhost, str(set_name)))
+        elements = chosen.value if chosen is not None and isinstance(chosen.value, list) else []
+        return [element for element in elements if isinstance(element, dict)]
+
+
+def _for_definer(upstream: Fields) -> list[str]:
+    """The fields that decide what a link may do as the definer of its upstream. The login of another broker is in the
+    URI, and that broker decides what it may read."""
+    uris = upstream.get("uri")
+    enters_here = any(parse_local_uri(str(uri)) for uri in (uris if isinstance(uris, list) else [uris]))
+    return ["exchange", "queue", "trust-user-id"] if enters_here else ["trust-user-id"]
 
 
 def _upstream(

@@ -1,5 +1,7 @@
 """The upstreams that a policy selects, and their settings."""
 
+import pytest
+
 from warren.bridges.federation.upstreams import FederationUpstream, FederationUpstreams
 from warren.bridges.host import FederatedObject
 from warren.broker.policies.parameters import Parameter
@@ -13,8 +15,8 @@ def upstream(name: str, vhost: str = "/", **said: object) -> Parameter:
     return Parameter(vhost, "federation-upstream", name, value)
 
 
-def upstream_set(name: str, *elements: object, vhost: str = "/") -> Parameter:
-    return Parameter(vhost, "federation-upstream-set", name, list(elements))
+def upstream_set(name: str, *elements: object, vhost: str = "/", definer: str | None = "") -> Parameter:
+    return Parameter(vhost, "federation-upstream-set", name, list(elements), definer)
 
 
 def exchange(**policy: object) -> FederatedObject:
@@ -83,6 +85,41 @@ def test_an_element_of_a_set_may_say_otherwise_than_its_upstream() -> None:
     chosen = upstream_set("chosen", {"upstream": "up", "max-hops": 5, "exchange": "renamed"})
     [found] = FederationUpstreams([upstream("up", max_hops=2)], [chosen]).of(exchange(federation_upstream_set="chosen"))
     assert (found.max_hops, found.exchange) == (5, "renamed")
+
+
+@pytest.mark.parametrize("definer", ["pol", None])
+@pytest.mark.parametrize("element", [{"queue": "secret"}, {"exchange": "secret"}, {"trust-user-id": True}])
+def test_a_set_of_another_user_does_not_widen_what_an_upstream_of_this_broker_may_do(
+    element: dict[str, object], definer: str | None
+) -> None:
+    local = upstream("up", uri="amqp:///there", queue="public", exchange="public")
+    chosen = upstream_set("chosen", {"upstream": "up", **element}, definer=definer)
+    known = FederationUpstreams([local], [chosen])
+    federated = exchange(federation_upstream_set="chosen")
+    assert known.of(federated) == []
+    [(name, sentence)] = known.missing(federated)
+    [changed] = element
+    assert (name, sentence.split(":")[0]) == ("up", f"the upstream set 'chosen' changes {changed} of the upstream 'up'")
+
+
+def test_a_set_of_another_user_may_name_other_objects_of_another_broker_but_not_trust_it() -> None:
+    federated = exchange(federation_upstream_set="chosen")
+    renamed = upstream_set("chosen", {"upstream": "up", "exchange": "theirs"}, definer="pol")
+    [found] = FederationUpstreams([upstream("up")], [renamed]).of(federated)
+    assert found.exchange == "theirs"
+    trusting = upstream_set("chosen", {"upstream": "up", "trust-user-id": True}, definer="pol")
+    assert FederationUpstreams([upstream("up")], [trusting]).of(federated) == []
+
+
+def test_the_definer_of_an_upstream_and_administrators_may_override_it_in_a_set() -> None:
+    federated = exchange(federation_upstream_set="chosen")
+    local = upstream("up", uri="amqp:///there", queue="public")
+    local.definer = "pol"
+    for definer in ("pol", "adm"):
+        chosen = upstream_set("chosen", {"upstream": "up", "queue": "other"}, definer=definer)
+        known = FederationUpstreams([local], [chosen], lambda user: user == "adm")
+        assert [each.queue for each in known.of(federated)] == ["other"]
+        assert known.missing(federated) == []
 
 
 def test_a_missing_upstream_of_a_set_is_left_out_and_logged() -> None:
