@@ -15,6 +15,7 @@ from contextlib import suppress
 import pytest
 
 from tests.hostile.bystanders import Bystanders
+from tests.support.amqp_client import Connection
 from tests.support.node_process import NodeProcess
 
 WORK_MAX_S = 0.4
@@ -65,6 +66,42 @@ AFTER_LOGIN = {
 @pytest.mark.parametrize("attack", AFTER_LOGIN.values(), ids=AFTER_LOGIN.keys())
 def test_a_large_request_holds_up_nobody(node: NodeProcess, attack: Callable[[NodeProcess], None]) -> None:
     check(node, attack)
+
+
+VALUES = {"x": [None] * 100_000}
+"""As many as one frame can carry."""
+
+
+def get(path: str) -> Callable[[NodeProcess], None]:
+    def attack(node: NodeProcess) -> None:
+        connection = http.client.HTTPConnection(*node.addresses["http"], timeout=60)
+        connection.request("GET", path, headers={"authorization": LOGIN})
+        assert connection.getresponse().status == 200
+        connection.close()
+
+    return attack
+
+
+def test_messages_with_large_headers_hold_up_nobody(node: NodeProcess) -> None:
+    connection = Connection.opened(node.amqp)
+    channel = connection.channel()
+    channel.call("queue.declare", queue="large")
+    for _ in range(20):
+        channel.publish("", "large", properties={"headers": VALUES})
+    channel.await_counts("large", 20)
+    wanted = json.dumps({"count": -1, "ackmode": "ack_requeue_false", "encoding": "auto"}).encode()
+    check(node, post("/api/queues/%2F/large/get", wanted, authorization=LOGIN))
+    connection.close()
+
+
+@pytest.mark.parametrize("query", ["page=1", "sort=arguments"])
+def test_queues_with_large_arguments_hold_up_nobody(node: NodeProcess, query: str) -> None:
+    connection = Connection.opened(node.amqp)
+    channel = connection.channel()
+    for number in range(40):
+        channel.call("queue.declare", queue=f"large{number}", exclusive=True, arguments=VALUES)
+    check(node, get(f"/api/queues?{query}"))
+    connection.close()
 
 
 def check(node: NodeProcess, attack: Callable[[NodeProcess], None]) -> None:

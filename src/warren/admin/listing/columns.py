@@ -10,6 +10,7 @@ and lists, then texts.
 Not here: rows (`admin.resources`).
 """
 
+from heapq import nsmallest
 from typing import Any
 
 _Tree = dict[str, "_Tree"]
@@ -86,8 +87,13 @@ def _cut(value: Any, tree: _Tree) -> Any:
 SortKey = tuple[int, Any]
 
 
-def sort_key(value: Any) -> SortKey:
-    """A key that makes values of any types comparable."""
+SORTED_MEMBERS_MAX = 10
+SORTED_NESTED_MAX = 3
+
+
+def sort_key(value: Any, nested_max: int = SORTED_NESTED_MAX) -> SortKey:
+    """A key that makes values of any types comparable. Of objects and lists, which clients can make large, the first
+    members count."""
     if isinstance(value, bool):
         return (1, "true" if value else "false")
     if isinstance(value, int | float):
@@ -96,6 +102,9 @@ def sort_key(value: Any) -> SortKey:
         return (1, "null")
     if isinstance(value, str):
         return (3, value)
+    if not nested_max:
+        return (2, [])
     if isinstance(value, dict):
-        return (2, [(3, [(3, name), sort_key(item)]) for name, item in sorted(value.items())])
-    return (2, [sort_key(item) for item in value])
+        first = nsmallest(SORTED_MEMBERS_MAX, value)
+        return (2, [(3, [(3, name), sort_key(value[name], nested_max - 1)]) for name in first])
+    return (2, [sort_key(item, nested_max - 1) for item in value[:SORTED_MEMBERS_MAX]])

@@ -1,8 +1,8 @@
 """Lists of objects: how objects become rows, and how a list covers all nodes of a cluster.
 
 A row takes tens of microseconds and there may be many thousands of objects. So of objects that are not shown only the
-sort column is built, and long lists are built in slices between which the node continues with its turns. An object that
-is deleted meanwhile is shown as it was.
+sort column is built, and lists are built row by row, in slices between which the node continues with its turns. An
+object that is deleted meanwhile is shown as it was.
 
 Theory. A page of a hundred rows must not cost as much as ten thousand. So the node that was asked builds a list in two
 steps: first the objects on the page, which takes their names and sort values; then the rows of these objects.
@@ -21,7 +21,7 @@ Not here: rows (`admin.resources`), responses (`listing.responses`), sending que
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +32,8 @@ from warren.admin.message_stats import added
 from warren.admin.peers import INDEX, ROWS, PeerReply, QueryPart, RowKey
 from warren.admin.time_slices import TimeSlicer
 
-_CHUNK = 64
+_PIECE_ROWS = 64
+_PIECE_BYTES = 64 * 1024
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -94,19 +95,33 @@ def planned_column_reader(plan: RowPlan[T], path: str) -> Callable[[T], Any]:
     return lambda item: value_at(build(item), path)
 
 
-def sorted_by(objects: list[T], values: list[Any]) -> list[T]:
+async def sorted_by(objects: list[T], values: list[Any]) -> list[T]:
     """The objects sorted by their values; the sort is stable."""
     if not all(type(value) is int or type(value) is float for value in values):
-        values = [sort_key(value) for value in values]
+        values = [sort_key(value) async for value in in_slices(values)]
     return [objects[at] for at in sorted(range(len(values)), key=values.__getitem__)]
 
 
-async def chunks(objects: list[T]) -> AsyncIterator[list[T]]:
-    """The list in chunks; between them the node continues with its turns."""
+async def in_slices(objects: Iterable[T]) -> AsyncIterator[T]:
+    """Each object; between them the node continues with its turns. One row may be large, and a thousand are many."""
     pace = TimeSlicer()
-    for start in range(0, len(objects), _CHUNK):
+    for item in objects:
         await pace.rest()
-        yield objects[start : start + _CHUNK]
+        yield item
+
+
+async def json_pieces(rows: AsyncIterable[Any]) -> AsyncIterator[bytes]:
+    """Rows as JSON, without the enclosing brackets. Each row is encoded for itself."""
+    piece: list[bytes] = []
+    size_bytes = 0
+    async for row in rows:
+        piece.append(to_json(row))
+        size_bytes += len(piece[-1])
+        if len(piece) == _PIECE_ROWS or size_bytes >= _PIECE_BYTES:
+            yield b",".join(piece)
+            piece, size_bytes = [], 0
+    if piece:
+        yield b",".join(piece)
 
 
 ROWS_AT_ONCE = 500
@@ -184,7 +199,7 @@ class SharedList(ClusterList[T]):
             value_of = self._agreed_value(path)
         else:
             value_of = self._gathered_value(path, await self._index(path))
-        return [value_of(item) async for chunk in chunks(items) for item in chunk]
+        return [value_of(item) async for item in in_slices(items)]
 
     def _agreed_value(self, path: str) -> Callable[[T], Any]:
         """How to read an agreed field."""
@@ -219,18 +234,17 @@ class SharedList(ClusterList[T]):
         replies = await self._ask_rows(dict.fromkeys(self._peers.others(), keys))
         build, share = self._listed.plan(wanted), spread.share(wanted)
         rows: list[Any] = []
-        async for chunk in chunks(items):
-            for item in chunk:
-                home, key = spread.home_of(item), spread.key_of(item)
-                if self._is_here(item):
-                    row = wanted.cut(build(item))
-                else:
-                    row = replies.get(home, {}).get(key)
-                    row = added(wanted.cut(spread.agreed_row(item)) if row is None else row, wanted.cut(share(item)))
-                for node, of_node in replies.items():
-                    if node != home and key in of_node:
-                        row = added(row, of_node[key])
-                rows.append(row)
+        async for item in in_slices(items):
+            home, key = spread.home_of(item), spread.key_of(item)
+            if self._is_here(item):
+                row = wanted.cut(build(item))
+            else:
+                row = replies.get(home, {}).get(key)
+                row = added(wanted.cut(spread.agreed_row(item)) if row is None else row, wanted.cut(share(item)))
+            for node, of_node in replies.items():
+                if node != home and key in of_node:
+                    row = added(row, of_node[key])
+            rows.append(row)
         return rows
 
     def _is_here(self, item: T) -> bool:
@@ -264,8 +278,8 @@ class GatheredList(ClusterList[NodeItem]):
                 items += [NodeItem(node, key, value) for key, value in index[node].items()]
                 continue
             value_of = column_reader(self._listed, path) if path else _empty_row
-            async for chunk in chunks(self._listed.objects):
-                items += [NodeItem(node, self._spread.key_of(one), value_of(one), one) for one in chunk]
+            async for one in in_slices(self._listed.objects):
+                items.append(NodeItem(node, self._spread.key_of(one), value_of(one), one))
         return items
 
     def name_of(self, item: NodeItem) -> str:
@@ -282,12 +296,11 @@ class GatheredList(ClusterList[NodeItem]):
         replies = await self._ask_rows(keys)
         build = self._listed.plan(wanted)
         rows: list[Any] = []
-        async for chunk in chunks(items):
-            for item in chunk:
-                if item.node == self._peers.own:
-                    rows.append(wanted.cut(build(item.thing)))
-                elif item.key in replies[item.node]:
-                    rows.append(replies[item.node][item.key])
+        async for item in in_slices(items):
+            if item.node == self._peers.own:
+                rows.append(wanted.cut(build(item.thing)))
+            elif item.key in replies[item.node]:
+                rows.append(replies[item.node][item.key])
         return rows
 
 
@@ -303,26 +316,26 @@ def _pairs(reply: PeerReply) -> dict[RowKey, Any]:
 async def part_response(part: QueryPart, wanted: ColumnSelection, listed: ObjectList[T], own: str) -> ApiResponse:
     assert listed.spread is not None
     if part.kind == INDEX:
-        pairs = await _index(part.column, listed, own)
+        pairs: list[tuple[object, Any]] = await _index(part.column, listed, own)
     else:
         pairs = await _rows(part, wanted, listed, own)
-    return ApiResponse(200, to_json(pairs), JSON)
+    pieces = [piece async for piece in json_pieces(in_slices(pairs))]
+    return ApiResponse(200, b"[" + b",".join(pieces) + b"]", JSON)
 
 
 async def _index(path: str, listed: ObjectList[T], own: str) -> list[tuple[object, Any]]:
     spread = listed.spread
     value_of: Callable[[T], Any] = column_reader(listed, path) if path else _no_objects
     if isinstance(spread, GatheredObjects):
-        return [(spread.key_of(item), value_of(item)) async for chunk in chunks(listed.objects) for item in chunk]
+        return [(spread.key_of(item), value_of(item)) async for item in in_slices(listed.objects)]
     assert isinstance(spread, SharedObjects)
     share_of = planned_column_reader(spread.share, path)
     pairs: list[tuple[object, Any]] = []
-    async for chunk in chunks(listed.objects):
-        for item in chunk:
-            if spread.home_of(item) == own:
-                pairs.append((spread.key_of(item), value_of(item)))
-            elif value := share_of(item):
-                pairs.append((spread.key_of(item), value))
+    async for item in in_slices(listed.objects):
+        if spread.home_of(item) == own:
+            pairs.append((spread.key_of(item), value_of(item)))
+        elif value := share_of(item):
+            pairs.append((spread.key_of(item), value))
     return pairs
 
 
@@ -336,16 +349,15 @@ async def _rows(part: QueryPart, wanted: ColumnSelection, listed: ObjectList[T],
     keys = list(part.keys)
     if isinstance(spread, GatheredObjects):
         there = {spread.key_of(item): item for item in listed.objects}
-        return [(key, wanted.cut(build(there[key]))) async for some in chunks(keys) for key in some if key in there]
+        return [(key, wanted.cut(build(there[key]))) async for key in in_slices(keys) if key in there]
     assert isinstance(spread, SharedObjects)
     share = spread.share(wanted)
     pairs: list[tuple[object, Row]] = []
-    async for some in chunks(keys):
-        for key in some:
-            item = spread.find(key)
-            if item is None:
-                continue
-            row = build(item) if spread.home_of(item) == own else share(item)
-            if row:
-                pairs.append((key, wanted.cut(row)))
+    async for key in in_slices(keys):
+        item = spread.find(key)
+        if item is None:
+            continue
+        row = build(item) if spread.home_of(item) == own else share(item)
+        if row:
+            pairs.append((key, wanted.cut(row)))
     return pairs

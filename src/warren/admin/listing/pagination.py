@@ -50,11 +50,11 @@ class PageQuery:
             raise bad_request(reason, "page_out_of_range")
         return items[start : start + self.size]
 
-    def envelope(self, total_count: int, filtered_count: int, rows: list[Any]) -> dict[str, Any]:
+    def facts(self, total_count: int, filtered_count: int, item_count: int) -> dict[str, int]:
+        """What a response says about its `items`."""
         return {
             "filtered_count": filtered_count,
-            "item_count": len(rows),
-            "items": rows,
+            "item_count": item_count,
             "page": self.number,
             "page_count": -(-filtered_count // self.size),
             "page_size": self.size,

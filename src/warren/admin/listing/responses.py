@@ -18,10 +18,11 @@ from warren.admin.listing.lists import (
     ObjectList,
     Row,
     T,
-    chunks,
     cluster_list,
     column_reader,
     full_rows,
+    in_slices,
+    json_pieces,
     part_response,
     sorted_by,
 )
@@ -47,9 +48,8 @@ async def list_response(call: ApiRequest, listed: ObjectList[T], paginated: bool
         return await _whole_response(len(objects), _pieces(objects, listed, wanted))
     passing = await _filtered(listed.objects, listed.name_of, page)
     objects = page.cut(await _ordered(passing, listed, query))
-    build = listed.plan(wanted)
-    rows = [wanted.cut(build(item)) for item in objects]
-    return json_response(page.envelope(len(listed.objects), len(passing), rows))
+    facts = page.facts(len(listed.objects), len(passing), len(objects))
+    return await _page_response(facts, _pieces(objects, listed, wanted))
 
 
 def object_response(call: ApiRequest, row: Row, status: int = 200) -> ApiResponse:
@@ -89,12 +89,13 @@ async def _cluster_response(call: ApiRequest, listed: ObjectList[T], paginated: 
     spread = cluster_list(call, listed)
     items = await spread.items(path)
     passing = items if page is None else await _filtered(items, spread.name_of, page)
-    ordered = sorted_by(passing, await spread.values(passing, path)) if path else passing
+    ordered = await sorted_by(passing, await spread.values(passing, path)) if path else passing
     if query.get("sort_reverse") == "true":
         ordered = ordered[::-1]
     if page is not None:
         rows = await spread.rows(page.cut(ordered), wanted)
-        return json_response(page.envelope(len(items), len(passing), rows))
+        facts = page.facts(len(items), len(passing), len(rows))
+        return await _page_response(facts, json_pieces(in_slices(rows)))
     return await _whole_response(len(ordered), _cluster_pieces(ordered, spread, wanted))
 
 
@@ -116,8 +117,8 @@ async def _ordered(objects: list[T], listed: ObjectList[T], query: dict[str, str
     path = query.get("sort")
     if path:
         value_of = column_reader(listed, path)
-        values = [value_of(item) async for chunk in chunks(objects) for item in chunk]
-        objects = sorted_by(objects, values)
+        values = [value_of(item) async for item in in_slices(objects)]
+        objects = await sorted_by(objects, values)
     return objects[::-1] if query.get("sort_reverse") == "true" else objects
 
 
@@ -127,17 +128,21 @@ Pieces = AsyncIterator[bytes]
 """Rows as JSON in pieces, without the enclosing brackets."""
 
 
-async def _pieces(objects: list[T], listed: ObjectList[T], wanted: ColumnSelection) -> Pieces:
+def _pieces(objects: list[T], listed: ObjectList[T], wanted: ColumnSelection) -> Pieces:
     build = listed.plan(wanted)
-    async for chunk in chunks(objects):
-        yield to_json([wanted.cut(build(item)) for item in chunk])[1:-1]
+    return json_pieces(wanted.cut(build(item)) async for item in in_slices(objects))
 
 
 async def _cluster_pieces(items: list[Any], spread: ClusterList[Any], wanted: ColumnSelection) -> Pieces:
     for first in range(0, len(items), ROWS_AT_ONCE):
         rows = await spread.rows(items[first : first + ROWS_AT_ONCE], wanted)
-        async for chunk in chunks(rows):
-            yield to_json(chunk)[1:-1]
+        async for piece in json_pieces(in_slices(rows)):
+            yield piece
+
+
+async def _page_response(facts: dict[str, int], pieces: Pieces) -> ApiResponse:
+    items = b",".join([piece async for piece in pieces])
+    return ApiResponse(200, to_json(facts)[:-1] + b',"items":[' + items + b"]}", JSON)
 
 
 async def _whole_response(count: int, pieces: Pieces) -> ApiResponse:

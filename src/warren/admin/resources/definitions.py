@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.message import Message
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from warren.admin.definition_import import DefinitionImporter, DefinitionsFile, InvalidDefinitionsFile
@@ -30,13 +30,14 @@ from warren.admin.http.schemas import (
     an_object,
     one_of,
 )
+from warren.admin.listing.columns import selected_columns
+from warren.admin.listing.lists import in_slices, json_pieces
 from warren.admin.listing.responses import object_response
 from warren.admin.rabbitmq_json import exact_arguments
 from warren.admin.resources.bindings import BindingFacts, binding_facts, binding_row
 from warren.admin.resources.permissions import permission_row, topic_permission_row
 from warren.admin.resources.policies import global_parameter_row, parameter_rows, policy_row
 from warren.admin.resources.users import user_row
-from warren.admin.time_slices import TimeSlicer
 from warren.broker.broker import Broker
 from warren.broker.metadata.policy_definitions import is_sealed
 from warren.broker.sessions.handshake import COMPATIBLE_VERSION
@@ -154,7 +155,8 @@ def _binding(facts: BindingFacts) -> dict[str, Any]:
 async def _definitions_response(call: ApiRequest, document: dict[str, str | Rows]) -> ApiResponse:
     """The document as JSON, built in slices."""
     if "columns" in call.query:
-        whole = {name: value if isinstance(value, str) else list(value) for name, value in document.items()}
+        wanted = selected_columns(call.query)
+        whole = {name: await _built(value) for name, value in document.items() if name in wanted}
         return _as_download(call, object_response(call, whole))
     members = [to_json(name) + b":" + await _member(value) for name, value in document.items()]
     return _as_download(call, ApiResponse(200, b"{" + b",".join(members) + b"}"))
@@ -163,15 +165,14 @@ async def _definitions_response(call: ApiRequest, document: dict[str, str | Rows
 async def _member(value: str | Rows) -> bytes:
     if isinstance(value, str):
         return to_json(value)
-    pace = TimeSlicer()
-    pieces = []
-    while rows := list(islice(value, _ROWS_AT_ONCE)):
-        pieces.append(to_json(rows)[1:-1])
-        await pace.rest()
+    pieces = [piece async for piece in json_pieces(in_slices(value))]
     return b"[" + b",".join(pieces) + b"]"
 
 
-_ROWS_AT_ONCE = 50
+async def _built(value: str | Rows) -> str | list[dict[str, Any]]:
+    return value if isinstance(value, str) else [row async for row in in_slices(value)]
+
+
 _PARTS_MAX = 8
 _PART_HEAD_BYTES_MAX = 4096
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.@ -]", re.ASCII)

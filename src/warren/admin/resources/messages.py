@@ -14,9 +14,18 @@ from typing import Any
 from warren.admin.direct_link import DirectLink
 from warren.admin.http.documents import Document, check_table, number, require, short, text
 from warren.admin.http.request import ApiRequest
-from warren.admin.http.responses import ApiResponse, HttpFault, bad_request, json_response, not_authorised, not_found
+from warren.admin.http.responses import (
+    JSON,
+    ApiResponse,
+    HttpFault,
+    bad_request,
+    json_response,
+    not_authorised,
+    not_found,
+)
 from warren.admin.http.router import Resource, Routes, in_vhost
 from warren.admin.http.schemas import TABLE, TEXT, WHOLE, an_object, one_of
+from warren.admin.listing.lists import in_slices, json_pieces
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.resources.user_links import message_link
 from warren.errors import ACCESS_REFUSED, NOT_FOUND
@@ -161,7 +170,9 @@ async def get(call: ApiRequest) -> ApiResponse:
             taken = await _get_messages(link, call.params["name"], count, mode)
     except HttpFault as fault:
         raise _refused_get(fault) from fault
-    return json_response([_row(method, received, encoding, truncate) for method, received in taken])
+    rows = (_row(method, received, encoding, truncate) async for method, received in in_slices(taken))
+    pieces = [piece async for piece in json_pieces(rows)]
+    return ApiResponse(200, b"[" + b",".join(pieces) + b"]", JSON)
 
 
 def _refused_get(fault: HttpFault) -> HttpFault:

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import time
 from typing import Any
+
+import pytest
 
 from tests.support.deadlines import in_event_loop
 from tests.unit.admin.listing.test_cluster_lists import Around, Thing, World, call_of
 from warren.admin.http.responses import ApiResponse
 from warren.admin.listing.lists import ObjectList, Row, full_rows
 from warren.admin.listing.responses import LONG_ROWS, list_response
+from warren.admin.time_slices import SLICE_S
 
 
 class Counting:
@@ -89,6 +93,25 @@ def test_a_list_of_which_nothing_is_left_is_empty() -> None:
         return await (await list_response(call_of("", Vanishing(listed, ())), listed["a"])).whole()
 
     assert asyncio.run(look()) == b"[]"
+
+
+@pytest.mark.parametrize("query", ["", "page=1", "sort=size", "page=1&columns=name"])
+@in_event_loop
+async def test_large_rows_leave_the_loop_to_others_after_each(query: str) -> None:
+    def build(number: int) -> Row:
+        until = time.monotonic() + SLICE_S
+        while time.monotonic() < until:
+            pass
+        return {"name": str(number), "size": number}
+
+    answer = asyncio.ensure_future(
+        list_response(call_of(query, None), ObjectList(list(range(20)), full_rows(build), str))
+    )
+    steps = 0
+    while not answer.done():
+        await asyncio.sleep(0)
+        steps += 1
+    assert steps >= 20
 
 
 async def whole_of(rows: Counting, query: str) -> bytes:
