@@ -91,8 +91,8 @@ def column_reader(listed: ObjectList[T], path: str) -> Callable[[T], Any]:
 
 
 def planned_column_reader(plan: RowPlan[T], path: str) -> Callable[[T], Any]:
-    build = plan(ColumnSelection([path]))
-    return lambda item: value_at(build(item), path)
+    build, names = plan(ColumnSelection([path])), path.split(".")
+    return lambda item: value_at(build(item), names)
 
 
 async def sorted_by(objects: list[T], values: list[Any]) -> list[T]:
@@ -206,13 +206,14 @@ class SharedList(ClusterList[T]):
         short = self._listed.columns.get(path)
         if short is not None:
             return short
-        here = column_reader(self._listed, path)
-        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.agreed_row(item), path)
+        here, names = column_reader(self._listed, path), path.split(".")
+        return lambda item: here(item) if self._is_here(item) else value_at(self._spread.agreed_row(item), names)
 
     def _gathered_value(self, path: str, index: dict[str, dict[RowKey, Any]]) -> Callable[[T], Any]:
         """The home node's value plus the other nodes' counters."""
         spread = self._spread
         here, shared = column_reader(self._listed, path), planned_column_reader(spread.share, path)
+        names = path.split(".")
 
         def value_of(item: T) -> Any:
             home, key = spread.home_of(item), spread.key_of(item)
@@ -220,7 +221,7 @@ class SharedList(ClusterList[T]):
                 value = here(item)
             else:
                 value = index.get(home, {}).get(key)
-                value = added(value_at(spread.agreed_row(item), path) if value is None else value, shared(item))
+                value = added(value_at(spread.agreed_row(item), names) if value is None else value, shared(item))
             for node, replies in index.items():
                 if node != home and key in replies:
                     value = added(value, replies[key])
