@@ -248,6 +248,9 @@ def file_in_form(content_type: str, body: bytes) -> tuple[bytes, str]:
 def _parts(content_type: str, body: bytes) -> Iterator[tuple[str, bytes]]:
     """Name and content of the first parts of a form. Python's parser goes line by line, which takes seconds for a large
     body; browsers need no more than this."""
+    if len(content_type) > _PART_HEAD_BYTES_MAX:
+        # Python reads the parameters of a header in quadratic time
+        raise bad_request("the content type is too long")
     described = Message()
     described["content-type"] = content_type
     boundary = described.get_boundary("").encode("latin-1", "replace")

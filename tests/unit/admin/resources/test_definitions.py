@@ -2,6 +2,7 @@
 
 import pytest
 
+from warren.admin.http.responses import HttpFault
 from warren.admin.resources.definitions import file_in_form
 
 FORM = "multipart/form-data; boundary=b"
@@ -32,3 +33,8 @@ def test_a_form_leads_to_no_other_place(away: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"--b--", b"\xff\xfe", b"--b\r\n\r\n"])
 def test_a_form_without_a_file_is_an_empty_file(body: bytes) -> None:
     assert file_in_form(FORM, body) == (b"", "")
+
+
+def test_a_content_type_that_takes_seconds_to_read_is_refused() -> None:
+    with pytest.raises(HttpFault, match="the content type is too long"):
+        file_in_form(FORM + '; a="' + ";" * 60_000, form(file="{}"))
