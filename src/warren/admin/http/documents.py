@@ -10,6 +10,7 @@ Not here: schemas of documents (`http.schemas`), what fields mean (`admin.resour
 """
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -140,10 +141,19 @@ def flag(document: Document, name: str, default: bool = False) -> bool:
     return value
 
 
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+"""Python refuses to read an integer of thousands of digits."""
+
+
+def is_integer(text: str) -> bool:
+    """Whether the text is an integer, of about 64 bits at most."""
+    return _INTEGER.fullmatch(text) is not None
+
+
 def number(document: Document, name: str, default: int) -> int:
     """An integer; rabbitmqadmin sends integers as strings."""
     value = document.get(name, default)
-    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+    if isinstance(value, str) and is_integer(value):
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise HttpFault(400, "bad_request", ["not_int", name])

@@ -12,7 +12,7 @@ import binascii
 from typing import Any
 
 from warren.admin.direct_link import DirectLink
-from warren.admin.http.documents import Document, check_table, number, require, short, text
+from warren.admin.http.documents import Document, check_table, is_integer, number, require, short, text
 from warren.admin.http.request import ApiRequest
 from warren.admin.http.responses import (
     JSON,
@@ -186,7 +186,7 @@ def _refused_get(fault: HttpFault) -> HttpFault:
 
 
 def _integer(value: object) -> int:
-    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+    if isinstance(value, str) and is_integer(value):
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise HttpFault(400, "bad_request", ["not_integer", value])
