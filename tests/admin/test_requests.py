@@ -87,7 +87,7 @@ def test_every_answer_forbids_what_no_page_needs(api: Api, path: str) -> None:
 def test_an_answer_is_json_and_not_cached(api: Api) -> None:
     headers = api.get("whoami").headers
     assert headers["content-type"] == "application/json"
-    assert headers["cache-control"] == "no-cache"
+    assert headers["cache-control"] == "no-store"
     assert headers["vary"] == "accept, accept-encoding, origin"
     assert "date" in headers
 

@@ -19,7 +19,8 @@ remembered logins, and changes must be such that a browser asks first.
 *Rebound names.* A request from this machine must address the node by one of its names (`HostNames`), except when a load
 balancer asks for the node's fitness.
 
-Headers of every response forbid foreign scripts, caching and frames.
+Headers of every response forbid foreign scripts and frames. Responses of the API are not stored by browsers: they may
+have password hashes, message bodies and the URIs of shovels.
 
 Not here: connections (`http.server`), access levels (`http.router`), the resources (`admin.resources`).
 """
@@ -269,7 +270,8 @@ class Application:
             headers["content-length"] = str(len(answer.body))
         if answer.body or answer.chunks is not None:
             headers["content-type"] = answer.content_type
-            headers["cache-control"] = "no-cache"
+            # a file of the pages has a tag, by which a browser asks again
+            headers["cache-control"] = "no-cache" if "etag" in answer.headers else "no-store"
         headers |= answer.headers
         return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
 
