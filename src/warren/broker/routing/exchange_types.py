@@ -400,8 +400,10 @@ class HeaderPattern:
                 self.names.append(name)
                 self.values.append(value)
 
-    def accepts(self, headers: Table) -> bool:
+    def accepts(self, headers: Table, subject: RoutedMessage) -> bool:
+        """Compare until the result is known; a step for each header, since a binding may have thousands."""
         for at in range(len(self.names)):
+            subject.steps += 1
             name = self.names[at]
             wanted = self.values[at]
             matches = name in headers and (wanted is None or matching(wanted, headers[name]))
@@ -443,7 +445,7 @@ class HeadersMatcher(Matcher):
         headers = subject.headers()
         subject.steps += len(self.patterns)
         for binding, pattern in self.patterns.items():
-            if pattern.accepts(headers):
+            if pattern.accepts(headers, subject):
                 found.append(binding)
 
 
@@ -495,6 +497,7 @@ class ConsistentHashMatcher(Matcher):
 
     def match(self, subject: RoutedMessage, found: list[Binding]) -> None:
         key_hash: i64 = crc32(self._hashed_octets(subject))
+        subject.steps += len(self.weighted)
         winner: WeightedBinding | None = None
         smallest = math.inf
         for candidate in self.weighted.values():

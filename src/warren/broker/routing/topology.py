@@ -270,6 +270,8 @@ class Topology:
         """Add the queues of the matching bindings, and return the exchanges."""
         found: list[Binding] = []
         exchange.matcher.match(subject, found)
+        # a few exchanges can be bound to each other by thousands of bindings
+        subject.steps += len(found)
         exchanges: list[Exchange] = []
         for binding in found:
             destination = binding.destination

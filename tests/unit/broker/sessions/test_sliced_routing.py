@@ -104,6 +104,53 @@ def test_a_client_that_publishes_with_ever_new_hostile_keys_is_read_slowly(core:
     assert drain(core.client(), "q") == [b"m"]
 
 
+def turns_for(core: Core, messages: list[bytes]) -> int:
+    """How many turns these messages take, none of which routes much more than its share."""
+    core.client().read(b"".join(messages))
+    turns = 1
+    while core.broker.turn.inputs:
+        assert core.broker.turn.routing_steps < 2 * ROUTING_STEPS_A_TURN
+        core.turn()
+        turns += 1
+    return turns
+
+
+def test_a_client_whose_messages_have_many_headers_to_compare_is_read_slowly() -> None:
+    core = Core()
+    client = core.client()
+    client.declare("q")
+    topology = core.broker.vhosts["/"].topology
+    headers: Table = {f"k{number}": 1 for number in range(1000)}
+    for number in range(50):
+        topology.bind(topology.exchanges["amq.headers"], topology.queues["q"], "", {**headers, f"z{number}": 1})
+    message = published("k", b"m", "amq.headers", Properties(headers=headers))
+    assert turns_for(core, [message] * 20) >= 10
+
+
+def test_a_client_whose_messages_go_through_many_bindings_of_exchanges_is_read_slowly() -> None:
+    core = Core()
+    topology = core.broker.vhosts["/"].topology
+    client = core.client()
+    for number in range(100):
+        client.declare_exchange(f"x{number}", "fanout")
+    exchanges = [topology.exchanges[f"x{number}"] for number in range(100)]
+    for one in exchanges:
+        for other in exchanges:
+            topology.bind(one, other, "", {})
+    assert turns_for(core, [published(f"k{number}", b"m", "x0") for number in range(100)]) >= 10
+
+
+def test_a_client_whose_messages_are_drawn_from_many_weights_is_read_slowly() -> None:
+    core = Core()
+    topology = core.broker.vhosts["/"].topology
+    client = core.client()
+    client.declare_exchange("hash", "x-consistent-hash")
+    client.declare("q")
+    for number in range(1000):
+        topology.bind(topology.exchanges["hash"], topology.queues["q"], str(number + 1), {})
+    assert turns_for(core, [published(f"k{number}", b"m", "hash") for number in range(1000)]) >= 10
+
+
 @pytest.mark.parametrize(
     ("headers", "complaint"),
     [
