@@ -66,6 +66,18 @@ def test_the_report_has_every_part(ctl: Ctl) -> None:
     assert [line for line in found if line.startswith("Error")] == []
 
 
+def test_the_report_has_no_logins_of_shovels(ctl: Ctl) -> None:
+    uri = "amqp://mover:very%20secret@far.example:5672"
+    value = {"src-uri": [uri], "src-queue": "a", "dest-uri": "amqp://", "dest-queue": "b"}
+    lines(ctl("set_parameter", "shovel", "reported", json.dumps(value)))
+    try:
+        found = ctl("report").out
+    finally:
+        ctl("clear_parameter", "shovel", "reported")
+    assert "amqp://...@far.example:5672" in found
+    assert "secret" not in found
+
+
 def test_a_node_that_is_stopped_ends_and_can_be_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = start_node(tmp_path)
     try:

@@ -4,6 +4,7 @@ Not here: what a verb does (`cli.ctl.verbs`).
 """
 
 import dataclasses
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import Final
 
 from warren.cli.ctl import command_line, output
 from warren.cli.ctl.api import USAGE, Failure
-from warren.cli.ctl.verb import Text, Verb, VerbCall
+from warren.cli.ctl.verb import Rows, Text, Verb, VerbCall, VerbResult
 from warren.cli.ctl.verbs import (
     bridges,
     connections,
@@ -31,16 +32,32 @@ from warren.cli.terminal import say
 
 
 def report(call: VerbCall) -> None:
-    """Print the output of the other verbs one after another; the error of one is printed in its place."""
+    """Print the output of the other verbs one after another; the error of one is printed in its place. Others will read
+    it, so URIs have no logins."""
     for verb, vhost in _reported(call):
         print()
         options = dataclasses.replace(call.options, vhost=vhost, formatter="table", own={})
         with closing(VerbCall(verb, list(verb.columns), options)) as part:
             output.announce(part, part.banner())
             try:
-                output.write(part, verb.run(part))
+                output.write(part, _without_logins(verb.run(part)))
             except Failure as failure:
                 say(failure.text)
+
+
+_LOGIN: Final = re.compile(r'://[^"\s]*@')
+"""In a URI. A slash in a password should be escaped, and may not be."""
+
+
+def _without_logins(outcome: VerbResult) -> VerbResult:
+    if not isinstance(outcome, Rows):
+        return outcome
+    items = ({name: _masked(value) for name, value in item.items()} for item in outcome.items)
+    return dataclasses.replace(outcome, items=items if outcome.streamed else list(items))
+
+
+def _masked(value: object) -> object:
+    return _LOGIN.sub("://...@", value) if isinstance(value, str) else value
 
 
 def _reported(call: VerbCall) -> Iterator[tuple[Verb, str]]:
