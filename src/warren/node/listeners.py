@@ -10,9 +10,8 @@ do not report a failed handshake; here each failure is one log line with the pee
 waits a moment before it accepts again.
 
 A TLS handshake holds up to 300 kB, before any login. So only `HANDSHAKES_MAX` are under way at once, and further
-clients wait in the backlog, for example when a whole fleet reconnects. The oldest handshake is ended when it has taken
-`HANDSHAKE_SHARE_S` and others may wait. So clients that stall cost a bounded amount of memory, and delay others for a
-moment.
+clients wait in the backlog until one succeeds, fails or has used up its time. No handshake is ended earlier to make
+room: in a fleet that reconnects, many are slow and none is hostile.
 
 Not here: accepted connections (`node.client_sockets`, `admin.http.server`), the TLS context (`node.tls`), the PROXY
 header (`node.proxy_protocol`).
@@ -23,7 +22,6 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -162,7 +160,6 @@ def _sentence(address: ListenAddress, error: OSError, how_to_choose: str) -> str
 
 GOODBYE_PATIENCE_S = 3.0
 HANDSHAKES_MAX = 1000
-HANDSHAKE_SHARE_S = 1.0
 WITHOUT_DESCRIPTORS_WAIT_S = 1.0
 
 
@@ -214,8 +211,8 @@ class Acceptor:
         self._balancers = balancers
         self._sockets: list[socket.socket] = []
         self._accepting: list[BackgroundTask] = []
-        # the tasks with their clients and when they began, oldest first
-        self._handshakes: dict[asyncio.Task[None], tuple[ListenAddress, float]] = {}
+        # the loop holds only weak references to tasks
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._handshake_ended = asyncio.Event()
 
     def open(self, sockets: list[socket.socket], tasks: BackgroundTasks) -> None:
@@ -228,7 +225,7 @@ class Acceptor:
         """Accept no more, and end the handshakes under way."""
         for accepting in self._accepting:
             accepting.cancel()
-        for handshake in list(self._handshakes):
+        for handshake in self._handshakes:
             handshake.cancel()
         self._accepting.clear()
         for bound in self._sockets:
@@ -238,39 +235,20 @@ class Acceptor:
     async def _accept(self, loop: asyncio.AbstractEventLoop, bound: socket.socket) -> None:
         while True:
             try:
-                accepted, where = await loop.sock_accept(bound)
+                accepted, peer = await loop.sock_accept(bound)
             except OSError:
                 await asyncio.sleep(WITHOUT_DESCRIPTORS_WAIT_S)
                 continue
-            peer = ListenAddress(where[0], where[1])
-            task = loop.create_task(self._let_in(loop, accepted, peer))
-            self._handshakes[task] = (peer, loop.time())
+            task = loop.create_task(self._let_in(loop, accepted, ListenAddress(peer[0], peer[1])))
+            self._handshakes.add(task)
             task.add_done_callback(self._ended)
-            if len(self._handshakes) >= HANDSHAKES_MAX:
-                await self._make_room(loop)
+            while len(self._handshakes) >= HANDSHAKES_MAX:
+                self._handshake_ended.clear()
+                await self._handshake_ended.wait()
 
     def _ended(self, handshake: asyncio.Task[None]) -> None:
-        self._handshakes.pop(handshake, None)
+        self._handshakes.discard(handshake)
         self._handshake_ended.set()
-
-    async def _make_room(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait until a handshake ends; end the oldest if it has had its share of time."""
-        while len(self._handshakes) >= HANDSHAKES_MAX:
-            oldest, (peer, since) = next(iter(self._handshakes.items()))
-            left_s = since + HANDSHAKE_SHARE_S - loop.time()
-            if left_s <= 0:
-                del self._handshakes[oldest]
-                oldest.cancel()
-                self._refuse(peer, f"{HANDSHAKES_MAX} clients are connecting at once, and it is the slowest")
-                return
-            self._handshake_ended.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await self._handshake_ended.wait()
-
-    def _refuse(self, peer: ListenAddress, reason: str) -> None:
-        event = "proxy_header.refused" if self._context is None else "tls_handshake.failed"
-        self._log.warning(event, peer=peer, reason=reason)
 
     async def _let_in(self, loop: asyncio.AbstractEventLoop, accepted: socket.socket, peer: ListenAddress) -> None:
         ends = None
