@@ -140,9 +140,14 @@ def test_a_start_makes_a_readable_directory_private(serve: Serve, tmp_path: Path
     assert serve("--name", "hare@here", "--data", str(data)).stop() == 0
     data.chmod(0o755)
     (data / "metadata.db").chmod(0o644)
+    (data / "traces").mkdir()
+    (data / "traces" / "t.log").write_text("a message")
+    for path in [*(data / "journal").iterdir(), data / "journal", data / "traces", data / "traces" / "t.log"]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
     node = serve("--name", "hare@here", "--data", str(data))
     found = modes(data)
-    assert [found["."], found["metadata.db"], found["metadata.db-wal"]] == [0o700, 0o600, 0o600]
+    assert {"metadata.db-wal", "journal/000000000001.seg", "traces/t.log"} <= found.keys()
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
     assert node.stop() == 0
 
 

@@ -174,6 +174,31 @@ _AS_GOOD_AS_EMPTY = frozenset(
 _CHOOSE_ANOTHER = "choose another directory with --data"
 
 
+def make_folders_private(path: str) -> None:
+    """Take from others what an older version, a copy or an operator gave them in the folders below. The files beside
+    the folders are checked by their users: a cookie that others could read is refused."""
+    folders = [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    while folders:
+        folder = folders.pop()
+        # a folder of another user, such as lost+found, or a file that a running etcd deletes meanwhile
+        with contextlib.suppress(OSError):
+            _make_private(folder, os.stat(folder))
+            for entry in os.scandir(folder):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):
+                        _make_private(entry.path, entry.stat(follow_symlinks=False))
+
+
+def _make_private(path: str, found: os.stat_result) -> None:
+    if found.st_mode & _FOR_OTHERS:
+        os.chmod(path, stat.S_IMODE(found.st_mode) & ~_FOR_OTHERS)
+
+
+_FOR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
 class DataDirectory:
     """The directory, locked until `close`."""
 
@@ -213,6 +238,7 @@ class DataDirectory:
             )
         os.chmod(self._lock, FILE_MODE)
         os.chmod(self.path, DIRECTORY_MODE)
+        make_folders_private(self.path)
         self._sign()
         if not kept:
             self._mark(node_name)

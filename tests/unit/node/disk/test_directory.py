@@ -174,3 +174,25 @@ print(os.listdir(sys.argv[1]))
 def test_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
     printed = run_in_namespace(tmp_path, "ro,size=1m", READ_ONLY)
     assert printed == f"--data {tmp_path} cannot be written to: its file system is read-only\n[]\n"
+
+
+def test_folders_become_private_and_nothing_beside_them_or_behind_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    outside = elsewhere / "file"
+    path = ours(tmp_path / "data")
+    inside = path / "streams" / "1" / "000000000001.chunks"
+    inside.parent.mkdir(parents=True)
+    for file in (outside, inside, path / "cookie"):
+        file.write_text("secret")
+        file.chmod(0o644)
+    inside.parent.chmod(0o755)
+    elsewhere.chmod(0o755)
+    (path / "streams" / "link").symlink_to(outside)
+    (path / "linked").symlink_to(elsewhere)
+    DataDirectory(str(path), NAME).close()
+    found = {
+        one.name: one.stat().st_mode & 0o777 for one in (inside.parent, inside, path / "cookie", outside, elsewhere)
+    }
+    expected = {"1": 0o700, inside.name: 0o600, "cookie": 0o644, "file": 0o644, "elsewhere": 0o755}
+    assert found == expected
