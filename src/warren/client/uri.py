@@ -132,6 +132,9 @@ def _options(query: str, tls: bool) -> dict[str, str]:
         raise UriError("the options of a URL are name=value, with & between them") from error
     options: dict[str, str] = {}
     for name, value in pairs:
+        if name not in OPTIONS and "@" in query:
+            # an unescaped ? in a password puts a part of it here, so it is not quoted
+            raise UriError("unknown option in the URL; a ? in a password is written %3F")
         if name not in OPTIONS:
             raise UriError(f"unknown option {name!r} in the URL{_hint(name)}")
         if name in options:

@@ -77,6 +77,12 @@ def test_an_invalid_uri_is_refused_in_one_sentence(url: str, said: str) -> None:
     assert said in str(refused.value)
 
 
+def test_a_part_of_a_password_that_looks_like_an_option_is_not_quoted() -> None:
+    with pytest.raises(UriError, match="a \\? in a password is written %3F") as refused:
+        parse_uri("amqp://u:very?secret=1@host/")
+    assert "secret" not in str(refused.value)
+
+
 def test_a_password_is_never_quoted() -> None:
     with pytest.raises(UriError) as refused:
         parse_uri("amqp://u:secret@host:port")
