@@ -162,7 +162,7 @@ class SigningKeys:
         self._from_files = read_key_files(settings)
         self._from_issuer: dict[str, SigningKey] = {}
         self._raw: bytes = b""
-        self._tls = trust_of(settings)
+        self._tls = trust_of(settings) if self.can_fetch else None
         self._wanted = asyncio.Event()
         # how often the keys have changed
         self.changes = 0

@@ -103,10 +103,16 @@ class Logins:
         identity = attempt.identity or Identity(attempt.user or NO_USER, authz=INTERNAL if attempt.user else NODE)
         if identity.has_expired(int(self._turn.now_ms)):
             waiter.login_refused(f"user '{identity.name}' - the credentials have expired")
-        elif identity.authz == NODE or not identity.is_internal() or self.internal.authorise(identity):
+        elif self._knows(identity):
             waiter.login_accepted(identity)
         else:
             waiter.login_refused(f"user '{identity.name}' - invalid credentials")
+
+    def _knows(self, identity: Identity) -> bool:
+        """Whether there is such a user. An identity of another node may have a backend that this node lacks."""
+        if identity.is_internal():
+            return self.internal.authorise(identity)
+        return identity.authz == NODE or identity.authz in self._backends
 
     def handle(self, event: Event) -> bool:
         """Handle the answer to a check; False if it is another event."""

@@ -34,6 +34,7 @@ class WildcardPattern:
     """A pattern of one part of a scope."""
 
     def __init__(self, text: str) -> None:
+        self.text: str = text
         # none if an escape is invalid: such a pattern matches nothing
         self._parts: list[bytes] | None = []
         for part in text.encode("utf-8", "surrogateescape").split(b"*"):
@@ -116,9 +117,9 @@ def tags_of(scopes: list[str]) -> list[str]:
     return sorted({scope.removeprefix(TAG) for scope in scopes if scope.startswith(TAG)})
 
 
-def enters(scopes: list[str], vhost: str) -> bool:
-    """Whether any scope grants a permission in this virtual host."""
-    return any(grant.vhost.matches(vhost) for grant in grants_of(scopes))
+def vhost_patterns(scopes: list[str]) -> list[WildcardPattern]:
+    """The patterns of virtual hosts in which any scope grants a permission."""
+    return list({grant.vhost.text: grant.vhost for grant in grants_of(scopes)}.values())
 
 
 @final

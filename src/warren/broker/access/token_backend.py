@@ -17,7 +17,7 @@ from typing import Final, final
 from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter, shown_name
 from warren.broker.access.credential_checks import CredentialCheck, CredentialChecks, WaitingLogin
 from warren.broker.access.rights import Rights
-from warren.broker.access.scopes import ScopeRights, enters
+from warren.broker.access.scopes import ScopeRights, WildcardPattern, vhost_patterns
 from warren.broker.access.token_claims import ClaimsRefused, TokenGrant, grant_of
 from warren.broker.model.effects import Effect, VerifyToken
 from warren.broker.model.events import TokenVerified
@@ -26,7 +26,7 @@ from warren.broker.model.settings import OAuth2Settings
 from warren.broker.model.turn import Turn
 
 TOKEN_CHARACTERS_MAX: Final = 16 * 1024
-KEPT_TOKENS_MAX: Final = 4096
+KEPT_TOKENS_MAX: Final = 1024
 AWAITING_KEYS_MAX: Final = 64
 """Logins of one address that wait for keys."""
 
@@ -43,6 +43,10 @@ class TokenBackend(AuthBackend):
         # good tokens by digest, oldest first
         self._kept: dict[bytes, GoodToken] = {}
         self._awaiting_keys: list[TokenCheck] = []
+        # how many of each address
+        self._awaiting_of: dict[str, int] = {}
+        # the patterns of virtual hosts in the scopes of a token, by its scopes, oldest first
+        self._vhosts: dict[tuple[str, ...], list[WildcardPattern]] = {}
 
     def secrets_expire(self) -> bool:
         return True
@@ -82,16 +86,17 @@ class TokenBackend(AuthBackend):
         if changed:
             # the key of a kept token may be gone
             self._kept = {}
-        awaiting, self._awaiting_keys = self._awaiting_keys, []
+        awaiting, self._awaiting_keys, self._awaiting_of = self._awaiting_keys, [], {}
         for check in awaiting:
             self._checks.start_again(check)
 
     def _awaits_keys(self, check: "TokenCheck") -> bool:
-        of_address = sum([1 for one in self._awaiting_keys if one.host == check.host])
+        of_address = self._awaiting_of.get(check.host, 0)
         if check.tried_again or of_address >= AWAITING_KEYS_MAX:
             return False
         check.tried_again = True
         self._awaiting_keys.append(check)
+        self._awaiting_of[check.host] = of_address + 1
         self._checks.set_aside()
         return True
 
@@ -129,7 +134,15 @@ class TokenBackend(AuthBackend):
         return False
 
     def may_enter(self, identity: Identity, vhost: str) -> bool:
-        return enters(identity.scopes, vhost)
+        scopes = tuple(identity.scopes)
+        patterns = self._vhosts.get(scopes)
+        if patterns is None:
+            # a request over HTTP asks about every virtual host
+            patterns = vhost_patterns(identity.scopes)
+            while len(self._vhosts) >= KEPT_TOKENS_MAX:
+                del self._vhosts[next(iter(self._vhosts))]
+            self._vhosts[scopes] = patterns
+        return any(pattern.matches(vhost) for pattern in patterns)
 
     def rights(self, identity: Identity, vhost: str) -> Rights:
         return ScopeRights(identity.name, vhost, identity.scopes, identity.tags)

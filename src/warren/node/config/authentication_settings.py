@@ -114,5 +114,6 @@ def token_key_settings(values: Mapping[str, Any], families: Mapping[str, Mapping
     if settings.default_key and settings.default_key not in settings.files and not fetches:
         raise ConfigError(f"auth_oauth2.default_key names {settings.default_key}, which is not among the signing_keys")
     read_key_files(settings)
-    trust_of(settings)
+    if fetches or settings.cacertfile:
+        trust_of(settings)
     return settings

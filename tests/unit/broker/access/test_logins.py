@@ -142,6 +142,13 @@ def test_the_node_itself_may_come_from_anywhere() -> None:
     assert waiter.outcomes == [""]
 
 
+def test_an_identity_of_another_node_needs_a_backend_that_this_one_has() -> None:
+    elsewhere = Identity("ann", "oauth2", "oauth2", scopes=["read:*/*"])
+    waiter = Waiter()
+    LoginNode().logins.log_in(LoginAttempt("", "", "", "", True, trusted=True, identity=elsewhere), waiter)
+    assert waiter.outcomes == ["user 'ann' - invalid credentials"]
+
+
 def test_refusals_are_delayed_longer_each_time_up_to_a_bound() -> None:
     node = LoginNode()
     waits = []
