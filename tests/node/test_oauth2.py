@@ -4,7 +4,9 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import secrets
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,6 +194,19 @@ def test_a_tokens_administrator_leaves_nothing_in_his_name(node: NodeProcess, is
 def test_a_long_token_needs_a_large_first_frame(node: NodeProcess, issuer: Issuer, serve: Serve) -> None:
     token = issuer.token(f"{ALL} {'x' * 9_000}")
     opened(node, token).close()
+
+
+def test_a_token_is_the_password_of_warren_ctl(node: NodeProcess, issuer: Issuer) -> None:
+    host, port = node.addresses["http"]
+    token = issuer.token(f"rabbitmq.read:%2F/* {MANAGEMENT}")
+    ended = subprocess.run(
+        [*NodeProcess.COMMAND, "ctl", "--http", f"http://{host}:{port}", "-q", "list_vhosts"],
+        env={**os.environ, "WARREN_PASSWORD": token},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "name\n/\n"), ended.stderr
 
 
 # -- tokens that are refused
