@@ -250,9 +250,9 @@ def scraped_status(node: Serving) -> int:
 
 
 EVERY_TURN_IS_SLOW = """
-from warren.node import turn_loop
+from warren.admin import loop_holds
 from warren.cli.main import main
-turn_loop.SLOW_TURN_S = 0
+loop_holds.SLOW_S = 0
 main()
 """
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from warren.admin.background import BackgroundTask
+from warren.admin.loop_holds import LoopHolds
 from warren.broker.policies.parameters import Parameter
 
 
@@ -66,6 +67,8 @@ class NodeFacts(Protocol):
     silence_s: int
     # an operator wants no new clients here
     draining: bool
+    # by the kind of work: `turn`, `request`
+    holds: dict[str, LoopHolds]
 
     def now_ms(self) -> int: ...
 
@@ -75,9 +78,6 @@ class NodeFacts(Protocol):
 
     def loop_lag_ms(self) -> float:
         """The largest delay of the event loop in the last seconds."""
-
-    def slow_turns(self) -> int:
-        """Turns that took longer than 50 ms, since the node started."""
 
     def descriptors_used(self) -> int: ...
 

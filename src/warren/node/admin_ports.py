@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from warren.admin.background import BackgroundTask, BackgroundTasks
+from warren.admin.loop_holds import LoopHolds
 from warren.admin.ports import CertificateFacts, ForgetNodeRefused, IoStats, ListenerFacts
 from warren.node import process
 from warren.node.cluster.agent import ClusterAgent
@@ -63,7 +64,8 @@ class ProcessFacts:
         self._certificates: list[CertificateFacts] = []
         self._io = io
         self._socket_counts: list[Callable[[], int]] = []
-        self._slow_turn_count: Callable[[], int] | None = None
+        # by the kind of work: `turn`, `request`
+        self.holds: dict[str, LoopHolds] = {}
         self._lags_ms: deque[float] = deque([0.0], maxlen=_LAGS_REMEMBERED)
         self._tasks: BackgroundTasks | None = None
         self._lag: BackgroundTask | None = None
@@ -114,13 +116,6 @@ class ProcessFacts:
     def counts_sockets(self, count: Callable[[], int]) -> None:
         """Add another source of socket counts."""
         self._socket_counts.append(count)
-
-    def slow_turns(self) -> int:
-        return 0 if self._slow_turn_count is None else self._slow_turn_count()
-
-    def counts_slow_turns(self, count: Callable[[], int]) -> None:
-        """Set the source of the count."""
-        self._slow_turn_count = count
 
     def io(self) -> IoStats:
         return self._io

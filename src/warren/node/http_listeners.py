@@ -27,6 +27,7 @@ from warren.admin.http.authentication import Authenticator
 from warren.admin.http.quotas import BodyBudget
 from warren.admin.http.router import Router, monitor
 from warren.admin.http.server import HttpServer, no_balancer
+from warren.admin.loop_holds import LoopHolds
 from warren.admin.metrics.scrape import PATH, Metrics
 from warren.admin.peer_requests import PeerQueryHandler
 from warren.admin.peers import Peers
@@ -66,14 +67,20 @@ class MetricsListener:
         self._server: HttpServer | None = None
 
     async def open(
-        self, admin_context: AdminContext, metrics: Metrics, settings: HttpSettings, bodies: BodyBudget
+        self,
+        admin_context: AdminContext,
+        metrics: Metrics,
+        settings: HttpSettings,
+        bodies: BodyBudget,
+        holds: LoopHolds,
     ) -> HttpServer:
         router = Router()
         level = monitor if self._settings.authentication else None
         for template, resource in metrics.routes(self._settings.path, level, level).items():
             router.add(template, resource)
         application = Application(router, admin_context, settings.application, self._log)
-        server = self._server = HttpServer(application, asyncio.get_running_loop(), settings.limits, bodies)
+        loop = asyncio.get_running_loop()
+        server = self._server = HttpServer(application, loop, settings.limits, bodies, holds)
         server.start(self._tasks)
         self._servers += await listen(self.sockets, server.accept)
         return server
@@ -112,6 +119,8 @@ class HttpListeners:
         self._opened: list[OpenListener] = []
         self._server: HttpServer | None = None
         self._bodies = BodyBudget(settings.application.body_bytes_max)
+        # of the requests of all listeners
+        self.holds = LoopHolds("request.slow", log)
         # the ASGI application
         self._application: Any = None
         self._history: StatsHistory | None = None
@@ -185,14 +194,14 @@ class HttpListeners:
             peer_links.answers(PeerQueryHandler(application, admin_context).answer)
         server = self._server or await self._listen()
         facts.counts_sockets(server.connection_count)
-        scraped = await self._metrics.open(admin_context, metrics, self._settings, self._bodies)
+        scraped = await self._metrics.open(admin_context, metrics, self._settings, self._bodies, self.holds)
         facts.counts_sockets(scraped.connection_count)
 
     async def _listen(self) -> HttpServer:
         balancers = self._settings.balancers
         is_balancer = no_balancer if balancers is None else balancers.name
         self._server = server = HttpServer(
-            self._pass_on, asyncio.get_running_loop(), self._settings.limits, self._bodies, is_balancer
+            self._pass_on, asyncio.get_running_loop(), self._settings.limits, self._bodies, self.holds, is_balancer
         )
         server.start(self._tasks)
 

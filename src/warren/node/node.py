@@ -339,7 +339,7 @@ class Node:
         path, io = ("", IoStats()) if disk is None else (disk.path, disk.io)
         facts = ProcessFacts(self._settings, self.clock, loop_name, self._descriptors, path, io)
         facts.counts_sockets(lambda: len(self._turns.links) + len(self._turns.lingering))
-        facts.counts_slow_turns(lambda: self._turns.slow.count)
+        facts.holds = {"turn": self._turns.holds, "request": self._http.holds}
         return facts
 
     def _describe(self, facts: ProcessFacts) -> None:

@@ -29,8 +29,8 @@ on the monotonic clock counts. So a clock that is set back neither expires messa
 monotonic clock is the one that also counts while the machine sleeps: a master that wakes up must know at once that its
 delivery lease is over (`broker.replication.delivery_lease`).
 
-Slow turns: all clients of the node wait for a turn. One that takes longer than `SLOW_TURN_S` is counted, and logged
-with the work it did (`SlowTurns`).
+Slow turns: all clients of the node wait for a turn. Each is measured (`admin.loop_holds`), and a slow one is counted,
+and logged with the work it did.
 
 Not here: sockets (`node.client_sockets`), the disk (`node.disk`), measurements (`node.resources`).
 """
@@ -39,9 +39,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, Protocol
 
+from warren.admin.loop_holds import LoopHolds
 from warren.broker.model.effects import (
     CloseConnection,
     DropPeer,
@@ -115,40 +116,17 @@ class Core(Protocol):
 READ_BYTES_A_TURN = 1024 * 1024
 """The loop reads at most 256 KiB at once, so one socket can exceed this by that much."""
 
-SLOW_TURN_S = 0.05
-LOG_SLOW_EVERY_S = 1.0
 
-
-class SlowTurns:
-    """Counts turns that take too long, and logs them: one line a second, with the number of those it skipped."""
-
-    __slots__ = ("_log", "_logged_at", "_skipped", "count")
-
-    def __init__(self, log: Log) -> None:
-        self.count = 0
-        self._log = log
-        self._logged_at = -LOG_SLOW_EVERY_S
-        self._skipped = 0
-
-    def report(self, events: list[Event], effects: list[Effect], started: float, handled: float, ended: float) -> None:
-        """`handled` is the time between the core and its effects."""
-        self.count += 1
-        if ended - self._logged_at < LOG_SLOW_EVERY_S:
-            self._skipped += 1
-            return
-        self._log.warning(
-            "turn.slow",
-            ms=round((ended - started) * 1000),
-            effects_ms=round((ended - handled) * 1000),
-            events=_kinds(events),
-            effects=_kinds(effects),
-            sent_bytes=sum(len(effect.data) for effect in effects if isinstance(effect, SendBytes)),
-            **_largest_input(events),
-            **_commands(events),
-            skipped=self._skipped,
-        )
-        self._logged_at = ended
-        self._skipped = 0
+def slow_turn_fields(events: list[Event], effects: list[Effect], effects_s: float) -> dict[str, object]:
+    """What a turn did, for the log; `effects_s` is the part of it that carried out the effects."""
+    return {
+        "effects_ms": round(effects_s * 1000),
+        "events": _kinds(events),
+        "effects": _kinds(effects),
+        "sent_bytes": sum(len(effect.data) for effect in effects if isinstance(effect, SendBytes)),
+        **_largest_input(events),
+        **_commands(events),
+    }
 
 
 def _kinds(items: Sequence[Event | Effect | Command]) -> str:
@@ -189,10 +167,10 @@ class TurnLoop:
         "_unread",
         "_wanted_ms",
         "after_turn",
+        "holds",
         "lingering",
         "links",
         "loop",
-        "slow",
     )
 
     def __init__(
@@ -203,7 +181,7 @@ class TurnLoop:
         self.lingering: set[ClientTransport] = set()
         # called after each turn; it must not enter the broker
         self.after_turn: Callable[[], None] | None = None
-        self.slow = SlowTurns(log)
+        self.holds = LoopHolds("turn.slow", log)
         self._core = core
         self._clock = clock
         self._log = log
@@ -285,7 +263,7 @@ class TurnLoop:
         self._scheduled = False
         if self._stopped:
             return
-        started = perf_counter()
+        started, cpu_started = perf_counter(), thread_time()
         events = self._events
         self._events = []
         now_ms = self._clock.now_ms()
@@ -305,8 +283,8 @@ class TurnLoop:
             if self.after_turn is not None:
                 self.after_turn()
             ended = perf_counter()
-            if ended - started > SLOW_TURN_S:
-                self.slow.report(events, effects, started, handled, ended)
+            if ended - started > self.holds.short_s:
+                self.holds.ended(started, cpu_started, ended, slow_turn_fields, events, effects, ended - handled)
         except Exception:
             self.halt()
             self._log.critical("core.failed", exc_info=True)

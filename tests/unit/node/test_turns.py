@@ -3,12 +3,13 @@
 import asyncio
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from tests.unit.admin.stepped_clocks import SteppedClocks
 from tests.unit.node.shell import LOOPS, ScriptedCore, Shell, listening, run_on
+from warren.admin import loop_holds
 from warren.admin.background import BackgroundTasks
 from warren.admin.command_queue import CommandQueue
 from warren.broker.cluster.hello import PeerIdentity
@@ -181,13 +182,12 @@ def test_a_core_that_fails_stops_the_node_and_is_never_asked_again(loop_name: st
 
 
 def test_a_slow_turn_is_counted_and_logged_with_what_it_did(loop_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    clock = {"clock_gettime_ns": time.clock_gettime_ns, "CLOCK_BOOTTIME": time.CLOCK_BOOTTIME}
-    monkeypatch.setattr(turn_loop, "time", SimpleNamespace(perf_counter=lambda: now[0], **clock))
+    clock = SteppedClocks()
+    clock.replace(monkeypatch, turn_loop, loop_holds)
 
     def take_long(event: Event) -> list[Effect]:
         if isinstance(event, CommandReceived):
-            now[0] += 0.06
+            clock.work(0.06)
         return [SetTimer(0)]
 
     async def conversation() -> None:
@@ -200,9 +200,10 @@ def test_a_slow_turn_is_counted_and_logged_with_what_it_did(loop_name: str, monk
             for event in together:
                 turns.add(event)
             await core.until(lambda number=number: len(core.turns) > number)
-        assert turns.slow.count == 2
+        assert turns.holds.slow_count == 2
         [line] = [line for line in shell.log.getvalue().splitlines() if "event=turn.slow" in line]
-        assert "ms=60 effects_ms=0 events=BytesReceived:2,CommandReceived:1 effects=SetTimer:3 sent_bytes=0" in line
+        assert "ms=60 cpu_ms=60 effects_ms=0 events=BytesReceived:2,CommandReceived:1" in line
+        assert "effects=SetTimer:3 sent_bytes=0" in line
         assert "connection=7 connection_bytes=40 commands=DeleteVhost:1 skipped=0" in line
 
     run_on(loop_name, conversation())

@@ -40,6 +40,7 @@ from uvicorn.server import ServerState
 from warren.admin.background import BackgroundTask, BackgroundTasks
 from warren.admin.http.quotas import BodyBudget, BodyLease, ConnectionQuota, ConnectionQuotas
 from warren.admin.http.settings import FITNESS_PATH, HttpLimits
+from warren.admin.loop_holds import LoopHolds, in_measured_steps
 
 HEAD_BYTES_MAX = 64 * 1024
 CLOSE_TIMEOUT_S = 5.0
@@ -218,6 +219,11 @@ class HttpConnection(HttpToolsProtocol):
 
 
 _LEASE = "warren.body_lease"
+_LOGGED_PATH_CHARS = 200
+
+
+def _slow_step_fields(scope: Any) -> dict[str, object]:
+    return {"method": scope["method"], "path": scope["path"][:_LOGGED_PATH_CHARS]}
 
 
 def lease_of(scope: Any) -> BodyLease:
@@ -255,12 +261,14 @@ class HttpServer:
         loop: asyncio.AbstractEventLoop,
         limits: HttpLimits,
         bodies: BodyBudget,
+        holds: LoopHolds,
         is_balancer: Callable[[str], bool] = no_balancer,
     ) -> None:
-        """`is_balancer` says whether an address is that of a known load balancer."""
+        """`holds` measures the steps of requests. `is_balancer` says whether an address is a known load balancer's."""
         self._loop = loop
         self._limits = limits
         self._bodies = bodies
+        self._holds = holds
         self._is_balancer = is_balancer
         self._app = app
         self._config = uvicorn_config(self._serve, limits)
@@ -283,7 +291,7 @@ class HttpServer:
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """Run the application. It may hold the body until it returns, also after the client has gone."""
         try:
-            await self._app(scope, receive, send)
+            await in_measured_steps(self._app(scope, receive, send), self._holds, _slow_step_fields, scope)
         finally:
             lease_of(scope).release()
 

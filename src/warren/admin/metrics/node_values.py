@@ -255,7 +255,20 @@ LOOP_LAG = (
     ),
 )
 
-SLOW_TURNS = (MetricFamily("slow_turns_total", COUNTER, "Turns of the node that took longer than 50 ms"),)
+SLOW_WORK = (
+    MetricFamily("slow_turns_total", COUNTER, "Turns of the node that used the processor for more than 50 ms"),
+    MetricFamily(
+        "slow_request_steps_total", COUNTER, "Steps of HTTP requests that used the processor for more than 50 ms"
+    ),
+)
+
+LONGEST_HOLDS = (
+    MetricFamily(
+        "longest_hold_seconds",
+        GAUGE,
+        "How long a turn, or a step of an HTTP request, held the event loop at most since the node started, in seconds",
+    ),
+)
 
 TASK_FAILURES = (
     MetricFamily("task_failures_total", COUNTER, "Failures of the node's background loops, which are then restarted"),
@@ -291,8 +304,17 @@ def loop_lag(source: ScrapeSource) -> Rows:
     return [("", [source.facts.loop_lag_ms() / 1000])]
 
 
-def slow_turns(source: ScrapeSource) -> Rows:
-    return [("", [source.facts.slow_turns()])]
+def slow_work(source: ScrapeSource) -> Rows:
+    holds = source.facts.holds
+    return [("", [holds["turn"].slow_count, holds["request"].slow_count])]
+
+
+def longest_holds(source: ScrapeSource) -> Rows:
+    return [
+        (labels(work=work, clock=clock), [longest_s])
+        for work, holds in source.facts.holds.items()
+        for clock, longest_s in (("wall", holds.longest_s), ("cpu", holds.longest_cpu_s))
+    ]
 
 
 def task_failures(source: ScrapeSource) -> Rows:

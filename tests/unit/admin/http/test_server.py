@@ -13,6 +13,7 @@ from tests.support.background import background_tasks
 from warren.admin.http.quotas import BUFFERED_BYTES_MAX, UNCOUNTED_BYTES, BodyBudget
 from warren.admin.http.server import PIPELINED_MAX, HttpServer
 from warren.admin.http.settings import BODY_BYTES_MAX, HttpLimits
+from warren.admin.loop_holds import LoopHolds
 from warren.broker.access.backends import address_block
 
 DEADLINE_S = 30.0
@@ -25,6 +26,10 @@ LARGE = b"x" * (64 * 1024 * 1024)
 ROOMY = replace(PATIENCE, connections_max=16)
 HALF_BYTES = BUFFERED_BYTES_MAX // 2 + UNCOUNTED_BYTES - 1
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class SilentLog:
+    def warning(self, event: str, **fields: object) -> None: ...
 
 
 class Served:
@@ -55,7 +60,8 @@ class Served:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self.http = HttpServer(self.app, loop, self._limits, self.budget, lambda host: host == self._balancer)
+        holds = LoopHolds("request.slow", SilentLog())
+        self.http = HttpServer(self.app, loop, self._limits, self.budget, holds, lambda host: host == self._balancer)
         self.http.start(background_tasks())
         self._listener = await loop.create_server(self.http.accept, "127.0.0.1", 0)
         self.port = self._listener.sockets[0].getsockname()[1]
