@@ -61,7 +61,7 @@ from warren.broker.storage import Storage
 from warren.broker.vhost import Vhost
 from warren.errors import NOT_ALLOWED, ConnectionFault
 
-DEAD_LETTER_BYTES_A_TURN: Final = 4 * 1024 * 1024
+DEAD_LETTER_BYTES_A_TURN: Final = 1024 * 1024
 """More dead letters wait for the next turn, so that a cycle of dead-letter queues does not delay other work."""
 
 
@@ -346,6 +346,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
             if cluster is not None:
                 cluster.end_round()
         turn.fold_counters()
+        turn.free_discards()
         if stops:
             self._stop_node()
         if self._storage is not None:
@@ -397,7 +398,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
 
     def _set_timer(self) -> None:
         turn = self.turn
-        unfinished = turn.drains or turn.inputs or turn.flush_waiters or self._dead_letters.waiting()
+        unfinished = turn.drains or turn.inputs or turn.flush_waiters or turn.discards or self._dead_letters.waiting()
         wanted_ms: i64 = turn.now_ms if unfinished else turn.next_timer_ms()
         if self._timer_at_ms <= turn.now_ms:
             self._timer_at_ms = 0

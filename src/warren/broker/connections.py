@@ -53,7 +53,7 @@ class ClientConnections:
             self._opened(event)
         elif isinstance(event, ConnectionDropped):
             lost = self.connections.get(event.connection_id)
-            if lost is not None and lost.waits_for_budget and not lost.blocked:
+            if lost is not None and self._ends_later(lost):
                 lost.leave(event.reason)
             elif lost is not None:
                 del self.connections[event.connection_id]
@@ -69,6 +69,13 @@ class ClientConnections:
         else:
             return False
         return True
+
+    def _ends_later(self, lost: Connection) -> bool:
+        """Whether a lost connection ends in the next turn: after its input, or because this turn used its budget."""
+        if lost.held:
+            return lost.waits_for_budget and not lost.blocked
+        turn = self._node.turn
+        return turn.work >= turn.work_max
 
     def resume(self, connection: Connection) -> None:
         """Handle input that was held."""

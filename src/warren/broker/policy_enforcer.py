@@ -57,18 +57,21 @@ class PolicyEnforcer:
             alternate = effective.definition.get("alternate-exchange")
             self._topology.set_alternate(exchange, alternate if isinstance(alternate, str) else "")
 
-    def policy_changed(self, queues: list[LocalQueue], name: str, policy: Policy | None, operator: bool) -> None:
-        """A policy of that name was set or, if `policy` is None, cleared."""
+    def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
+        """A policy of that name was set or, if `policy` is None, cleared. `apply_to_queues` follows."""
         self._shared = {}
-        for queue in queues:
-            counted = (queue.operator_policy if operator else queue.policy) == name
-            if counted or (policy is not None and policy.fits_queue(queue.name)):
-                self._apply_to_queue(queue)
         if operator:
             return
         for exchange in self._topology.exchanges.values():
             if exchange.policy == name or (policy is not None and policy.fits_exchange(exchange.name)):
                 self.apply_to_exchange(exchange)
+
+    def apply_to_queues(self, queues: list[LocalQueue], name: str, policy: Policy | None, operator: bool) -> None:
+        """Apply a changed policy to these queues, which may have been deleted since."""
+        for queue in queues:
+            counted = (queue.operator_policy if operator else queue.policy) == name
+            if counted or (policy is not None and policy.fits_queue(queue.name)):
+                self._apply_to_queue(queue)
 
     def check(self, queues: list[LocalQueue]) -> None:
         for queue in queues:

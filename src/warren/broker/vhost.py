@@ -18,7 +18,7 @@ clients (`broker.sessions.declares`), the effect of policies (`broker.policy_enf
 """
 
 from abc import abstractmethod
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64, trait
 
@@ -31,9 +31,9 @@ from warren.broker.metadata.transaction import MetadataTransaction, TransactionW
 from warren.broker.model.archive import Archive
 from warren.broker.model.local_queue import LocalQueue
 from warren.broker.model.message import Entry, Message
-from warren.broker.model.ports import ConsumerPort, DeadLetter, QueueLog, QueueLogs, QueuePort
+from warren.broker.model.ports import ConsumerPort, DeadLetter, OutputPort, QueueLog, QueueLogs, QueuePort
 from warren.broker.model.stream_partitions import partition_count
-from warren.broker.model.turn import Turn
+from warren.broker.model.turn import METHOD_WORK, Turn
 from warren.broker.pending_deletes import PendingDeletes
 from warren.broker.policies.policies import Policies, Policy
 from warren.broker.policy_enforcer import PolicyEnforcer
@@ -44,12 +44,14 @@ from warren.broker.routing.exchange_types import matcher_for
 from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.routing.topology import TopologyRemoval
 from warren.broker.routing.topology_transactions import (
+    REMOVED_AT_ONCE,
     add_binding_definition,
     add_binding_removal,
     add_exchange_definition,
     add_exchange_removal,
     add_queue_definition,
     add_queue_removal,
+    add_removal_of_bindings,
     binding_definition_of,
     with_partitions,
 )
@@ -60,6 +62,9 @@ from warren.broker.streams.archive_index import ArchiveIndex
 from warren.broker.streams.files import StreamFiles
 from warren.broker.streams.partitioned_stream import PartitionedStream
 from warren.broker.streams.stream import Stream
+
+QUEUES_AT_ONCE: Final = 1_000
+"""Work on more queues than this takes several turns."""
 
 
 def move_consumers(queue: LocalQueue, proxy: MirroredQueueProxy) -> None:
@@ -173,6 +178,17 @@ class Vhost(VhostPort):
         add_exchange_definition(transaction, exchange)
         return self._backend.submit(transaction, waiter)
 
+    def unbind_some(self, destination: QueuePort | Exchange) -> bool:
+        """Messages that are published meanwhile may still reach some of its queues, as in RabbitMQ."""
+        bindings = self.topology.bindings_of(destination)
+        if isinstance(destination, Exchange):
+            bindings += self.topology.bindings_from(destination)
+        if len(bindings) <= REMOVED_AT_ONCE or not self._backend.is_immediate():
+            return False
+        transaction = MetadataTransaction()
+        add_removal_of_bindings(transaction, self.topology, bindings[:REMOVED_AT_ONCE])
+        return self._backend.submit(transaction, None)
+
     def delete_exchange(self, exchange: Exchange, waiter: TransactionWaiter | None = None) -> bool:
         transaction = MetadataTransaction()
         add_exchange_removal(transaction, self.topology, exchange)
@@ -195,14 +211,20 @@ class Vhost(VhostPort):
         return self._backend.submit(transaction, waiter)
 
     def delete_queues_of(self, connection_id: int) -> None:
-        for queue in list(self._exclusive.get(connection_id, {}).values()):
+        self.delete_orphans(list(self._exclusive.pop(connection_id, {}).values()))
+
+    def delete_orphans(self, queues: list[LocalQueue]) -> None:
+        """Delete the exclusive queues of a connection that ended; of very many, the rest in the next turns."""
+        for queue in queues[:QUEUES_AT_ONCE]:
             self.delete_unused(queue)
-        self._exclusive.pop(connection_id, None)
+        if len(queues) > QUEUES_AT_ONCE:
+            self._turn.inputs.append(OrphanRemoval(self, queues[QUEUES_AT_ONCE:]))
 
     def delete_unused(self, queue: QueuePort, expired: bool = False) -> None:
         """Delete a queue that is unused or expired. Clients find it gone before the transaction commits."""
         if queue.deleted:
             return
+        self._turn.work += METHOD_WORK
         self._send_dead_letters(queue)
         proxy = self.topology.queues.get(queue.name)
         if isinstance(proxy, MirroredQueueProxy):
@@ -358,7 +380,8 @@ class Vhost(VhostPort):
 
     def policy_changed(self, name: str, policy: Policy | None, operator: bool) -> None:
         """A policy of this virtual host was set or, if `policy` is None, cleared."""
-        self._enforcer.policy_changed(list(self._queues.values()), name, policy, operator)
+        self._enforcer.policy_changed(name, policy, operator)
+        PolicyChange(self._enforcer, self._turn, list(self._queues.values()), name, policy, operator).go_on()
         if self.queue_locations is not None:
             self.queue_locations.policies_changed(self.name)
 
@@ -393,7 +416,8 @@ class Vhost(VhostPort):
         for proxy in self.topology.queues.values():
             if isinstance(proxy, MirroredQueueProxy):
                 proxy.check()
-        self._enforcer.check(list(self._queues.values()))
+        if not any(isinstance(held, PolicyChange) for held in self._turn.inputs):
+            self._enforcer.check(list(self._queues.values()))
         self.delays.check()
 
 
@@ -402,6 +426,53 @@ def _consumers_of(queue: QueuePort) -> list[ConsumerPort]:
     if isinstance(queue, QueueProxy):
         return queue.consumers()
     return [consumer for consumer, _active in queue.consumers()] if isinstance(queue, LocalQueue) else []
+
+
+@final
+class OrphanRemoval(OutputPort):
+    """Exclusive queues of a connection that ended, to be deleted in the next turn."""
+
+    def __init__(self, vhost: Vhost, queues: list[LocalQueue]) -> None:
+        self._vhost: Vhost = vhost
+        self._queues: list[LocalQueue] = queues
+
+    def flush(self) -> None:
+        return
+
+    def go_on(self) -> None:
+        self._vhost.delete_orphans(self._queues)
+
+
+@final
+class PolicyChange(OutputPort):
+    """A changed policy that is applied to many queues, some in each turn. Each gets the policies that hold then, so it
+    does not matter what else changed meanwhile."""
+
+    def __init__(
+        self,
+        enforcer: PolicyEnforcer,
+        turn: Turn,
+        queues: list[LocalQueue],
+        name: str,
+        policy: Policy | None,
+        operator: bool,
+    ) -> None:
+        self._enforcer: PolicyEnforcer = enforcer
+        self._turn: Turn = turn
+        self._queues: list[LocalQueue] = queues
+        self._name: str = name
+        self._policy: Policy | None = policy
+        self._operator: bool = operator
+
+    def flush(self) -> None:
+        return
+
+    def go_on(self) -> None:
+        some, self._queues = self._queues[:QUEUES_AT_ONCE], self._queues[QUEUES_AT_ONCE:]
+        self._enforcer.apply_to_queues(some, self._name, self._policy, self._operator)
+        self._turn.work += len(some)
+        if self._queues:
+            self._turn.inputs.append(self)
 
 
 @final

@@ -30,11 +30,13 @@ from warren.admin.ports import HistoryPort, SampleSpans
 from warren.broker.commands.requests import (
     ClearVhostLimits,
     DeleteVhost,
+    EmptyVhost,
     PutVhost,
     SetPermission,
     SetVhostLimits,
 )
 from warren.broker.model.events import Command, CommandBatch
+from warren.broker.routing.topology_transactions import REMOVED_AT_ONCE
 from warren.broker.snapshots import NodeQueueTotals
 from warren.broker.vhost import Vhost
 
@@ -148,7 +150,12 @@ def vhost_command(name: str, document: Document) -> Command:
 
 
 async def delete_vhost(call: ApiRequest) -> ApiResponse:
-    return await call.carry_out(DeleteVhost(call.params["vhost"]))
+    """A large one is emptied first, a slice in each turn; so it may be found half empty."""
+    name = call.params["vhost"]
+    vhost = call.context.broker.vhosts.get(name)
+    for _ in range(0 if vhost is None else vhost.topology.size() // REMOVED_AT_ONCE):
+        await call.context.command_queue.carry_out(EmptyVhost(name))
+    return await call.carry_out(DeleteVhost(name))
 
 
 async def start_vhost(call: ApiRequest) -> ApiResponse:

@@ -26,6 +26,7 @@ from warren.broker.commands.requests import (
     ClearVhostLimits,
     DeleteUser,
     DeleteVhost,
+    EmptyVhost,
     PutUser,
     PutVhost,
     SetPermission,
@@ -54,7 +55,7 @@ from warren.broker.model.events import Command
 from warren.broker.model.identity import Identity
 from warren.broker.model.turn import Turn
 from warren.broker.policies.policies import Policies
-from warren.broker.routing.topology_transactions import add_removal_of_all
+from warren.broker.routing.topology_transactions import add_removal_of_all, add_removal_of_some
 from warren.broker.vhost import Vhost
 from warren.errors import CommandRefused, InvariantBroken
 
@@ -313,14 +314,14 @@ class VhostCommands(CommandHandler):
         self._policies: Policies = policies
 
     def kinds(self) -> list[type[Command]]:
-        return [PutVhost, DeleteVhost, SetVhostLimits, ClearVhostLimits]
+        return [PutVhost, EmptyVhost, DeleteVhost, SetVhostLimits, ClearVhostLimits]
 
     def check(self, command: Command, proposed: ProposedNames) -> None:
         if isinstance(command, PutVhost):
             if not command.name:
                 raise CommandRefused("bad_request", "vhost name must not be empty")
             proposed.vhosts[command.name] = None
-        elif isinstance(command, DeleteVhost):
+        elif isinstance(command, EmptyVhost | DeleteVhost):
             if command.name not in self._vhosts:
                 raise CommandRefused("not_found", "Not Found")
         elif isinstance(command, SetVhostLimits):
@@ -335,6 +336,8 @@ class VhostCommands(CommandHandler):
             limits: dict[str, int] = {} if old is None else old.limits
             transaction.put(VhostDefinition(command.name, command.description, list(command.tags), limits))
             return old is None
+        if isinstance(command, EmptyVhost):
+            return add_removal_of_some(transaction, self._vhosts[command.name].topology)
         if isinstance(command, DeleteVhost):
             add_vhost_removal(transaction, self._catalog, self._policies, self._vhosts[command.name])
         elif isinstance(command, SetVhostLimits):

@@ -206,6 +206,17 @@ class PutVhost(Command):
 
 
 @final
+class EmptyVhost(Command):
+    """Delete some bindings of a virtual host that is about to be deleted or, if it has none, some queues.
+
+    The answer is how many there were. The delete of a large virtual host would take longer than a turn may.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@final
 class DeleteVhost(Command):
     """Delete a virtual host with everything in it, and close its connections."""
 

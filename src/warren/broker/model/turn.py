@@ -3,11 +3,16 @@
 Objects with work left at the end of a turn put themselves on its lists; the broker empties the lists in a fixed order
 (dead letters, drains, confirms, output). All batching comes from this order, and none from waiting.
 
-A turn has a budget of *work*: messages put into queues, and deliveries. A message that is routed to a thousand queues
-costs a thousand times as much as one that is routed to one, so bytes that were read say little about the time that they
-take. When the budget is used, connections that publish are held until the next turn. They share that turn's budget, so
-that none of them delays the others. Connections that do not publish are not held. Queues that have not been drained are
-drained in the next turn; until then publishers get a quarter of the budget, because what is delivered leaves memory.
+A turn has a budget of *work*: messages put into queues, deliveries, and methods, which cost as much as several
+messages. A message that is routed to a thousand queues costs a thousand times as much as one that is routed to one, so
+bytes that were read say little about the time that they take. When the budget is used, connections that cause work are
+held until the next turn. They share that turn's budget, so that none of them delays the others. Connections that cause
+none are not held. Queues that have not been drained are drained in the next turn; until then publishers get a quarter
+of the budget, because what is delivered leaves memory. Timers have a quarter of the budget for themselves: many queues
+and messages may expire at the same time.
+
+Entries that left a queue by the thousand are freed in slices (`discard`): freeing a million takes longer than a turn
+may.
 
 The turn is also the core's clock and has its timers: `now_ms` is wall time in milliseconds, set once a turn, and never
 runs backwards.
@@ -23,11 +28,17 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, trait
 
 from warren.broker.model.effects import Effect, Note
+from warren.broker.model.message import Entry
 from warren.broker.model.ports import DeadLetter, OutputPort, QueuePort
 from warren.broker.model.settings import WORK_A_TURN
 from warren.broker.model.stats import NodeStats
 
 CANCELLED_TIMERS_MIN: Final = 1024
+METHOD_WORK: Final[i64] = 16
+"""The work of a method that declares, binds, deletes, consumes or gets. An entry of a queue is the unit."""
+SETTLE_WORK: Final[i64] = 2
+"""The work of a nack or a reject, besides that of its deliveries."""
+FREED_A_TURN: Final[i64] = 20_000
 ROUTING_STEPS_A_TURN: Final[i64] = 100_000
 """A few milliseconds of routing (`broker.routing.exchanges.RoutedMessage`). The rest waits for the next turn."""
 
@@ -121,6 +132,8 @@ class Turn:
         self.counters: list[TurnCounter] = []
         self.stats: NodeStats = NodeStats()
         self.buffers: SpareBuffers = SpareBuffers()
+        # entries that are only to be freed
+        self.discards: list[list[Entry | None]] = []
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_serial: int = 0
         self._cancelled_count: int = 0
@@ -183,9 +196,22 @@ class Turn:
             heapq.heapify(self._timers)
             self._cancelled_count = 0
 
+    def discard(self, entries: list[Entry | None]) -> None:
+        """Free these entries, if they are many not all in this turn. The list must not be used any more."""
+        if len(entries) > FREED_A_TURN:
+            self.discards.append(entries)
+
+    def free_discards(self) -> None:
+        if self.discards:
+            entries = self.discards[-1]
+            del entries[-FREED_A_TURN:]
+            if not entries:
+                self.discards.pop()
+
     def fire_timers(self) -> None:
-        """Fire all timers that are due, earliest first."""
-        while self._timers and self._timers[0][0] <= self.now_ms:
+        """Fire the timers that are due, earliest first, until they have used their share of the budget."""
+        work_max = self.work + max(self.work_a_turn // 4, 1)
+        while self._timers and self._timers[0][0] <= self.now_ms and self.work < work_max:
             timer = heapq.heappop(self._timers)[2]
             target = timer.target
             if target is None:

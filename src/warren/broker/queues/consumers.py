@@ -38,6 +38,8 @@ class PriorityLevel:
         self.priority: i64 = priority
         self.members: list[ConsumerPort] = []
         self._next: i64 = 0
+        # the place of the consumer that left last
+        self._left: i64 = 0
 
     def pick(self) -> ConsumerPort | None:
         """The first able consumer, starting with the one that waited longest."""
@@ -62,8 +64,17 @@ class PriorityLevel:
         self._next += 1
 
     def remove(self, consumer: ConsumerPort) -> None:
-        index: i64 = self.members.index(consumer)
-        del self.members[index]
+        """Consumers of a lost connection leave in the order in which they came, so the next one is where this was."""
+        members = self.members
+        index = self._left
+        if index >= len(members):
+            index = 0
+        while members[index] is not consumer:
+            index += 1
+            if index == len(members):
+                index = 0
+        del members[index]
+        self._left = index
         if index < self._next:
             self._next -= 1
 
@@ -73,7 +84,7 @@ class QueueConsumers:
     """All consumers of one queue."""
 
     def __init__(self, single_active: bool) -> None:
-        self.members: list[ConsumerPort] = []
+        self.members: dict[ConsumerPort, None] = {}
         self.sole: ConsumerPort | None = None
         self._single_active: bool = single_active
         # created with the second consumer
@@ -86,24 +97,24 @@ class QueueConsumers:
         return not self.held_exclusively()
 
     def held_exclusively(self) -> bool:
-        return len(self.members) == 1 and self.members[0].exclusive
+        return len(self.members) == 1 and self._oldest().exclusive
 
     def add(self, consumer: ConsumerPort) -> None:
-        self.members.append(consumer)
+        self.members[consumer] = None
         self._settle(consumer, True)
 
     def remove(self, consumer: ConsumerPort) -> bool:
         """Remove a consumer; False if it is not subscribed."""
         if consumer not in self.members:
             return False
-        self.members.remove(consumer)
+        del self.members[consumer]
         self._settle(consumer, False)
         return True
 
     def clear(self) -> list[ConsumerPort]:
         """Remove all consumers, and return them."""
-        gone = self.members
-        self.members = []
+        gone = list(self.members)
+        self.members = {}
         self.sole = None
         self._levels = None
         return gone
@@ -130,7 +141,7 @@ class QueueConsumers:
         return not self._single_active or consumer is self.sole
 
     def check(self) -> None:
-        if self.sole is not None and self.sole is not self.members[0]:
+        if self.sole is not None and self.sole is not self._oldest():
             raise InvariantBroken("the sole consumer is not the oldest")
         if self.sole is None and len(self.members) == 1:
             raise InvariantBroken("a consumer that is alone is not the sole one")
@@ -139,9 +150,12 @@ class QueueConsumers:
         if self._levels is not None and sum([len(level.members) for level in self._levels]) != len(self.members):
             raise InvariantBroken("the levels of consumers do not add up")
 
+    def _oldest(self) -> ConsumerPort:
+        return next(iter(self.members))
+
     def _settle(self, consumer: ConsumerPort, came: bool) -> None:
         if self._single_active or len(self.members) <= 1:
-            self.sole = self.members[0] if self.members else None
+            self.sole = self._oldest() if self.members else None
             self._levels = None
             return
         self.sole = None
@@ -252,6 +266,9 @@ class QueueDrain:
         # a delivery may cancel the consumer, or delete the queue
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
             if contents.deadlines and self._limits.expired_overdue():
+                if self._turn.work >= self._turn.work_a_turn:
+                    # the timer wakes the queue in the next turn
+                    return False
                 continue
             if paging is None or (paging.needs_no_permission and contents.paged_count == 0):
                 consumer.deliver(contents.take(consumer.no_ack))
@@ -270,6 +287,8 @@ class QueueDrain:
             return True
         while contents.ready_count != 0:
             if contents.deadlines and self._limits.expired_overdue():
+                if self._turn.work >= self._turn.work_a_turn:
+                    return False
                 continue
             if paging is not None and not paging.may_deliver():
                 return False

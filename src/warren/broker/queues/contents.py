@@ -163,14 +163,17 @@ class ReadyList:
         found.sort(key=position_of)
         return found
 
-    def clear(self) -> None:
+    def clear(self) -> list[Entry | None]:
+        """Forget all entries; the list of those that arrived, to be freed."""
         self.count = 0
         self.backlog = None
+        arrived = self._arrived
         self._arrived = []
         self._arrived_head = 0
         self._returned = None
         self._returned_head = 0
         self._returning = None
+        return arrived
 
     def check(self) -> None:
         found = self.entries()
@@ -390,15 +393,15 @@ class QueueContents:
         else:
             self._level(message.priority).give_back(entry)
 
-    def take_expired(self, until_ms: i64, returned_only: bool = False) -> list[Entry]:
-        """Take all heads with a deadline up to `until_ms`."""
+    def take_expired(self, until_ms: i64, most: i64, returned_only: bool = False) -> list[Entry]:
+        """Take heads with a deadline up to `until_ms`, and not more than `most`."""
         expired: list[Entry] = []
         if not self.deadlines:
             return expired
         for level in self._levels_in_use():
             head = level.head()
             while head is not None and head.expires_at_ms != NEVER and head.expires_at_ms <= until_ms:
-                if returned_only and not head.redelivered:
+                if (returned_only and not head.redelivered) or len(expired) >= most:
                     break
                 expired.append(level.pop())
                 self.ready_count -= 1
@@ -542,8 +545,13 @@ class QueueContents:
         return found
 
     def drop_ready(self) -> None:
-        for entry in self.ready():
-            self._release(entry)
+        dropped_bytes = self.held_bytes
+        if self.unacked_count != 0:
+            dropped_bytes = 0
+            for entry in self.ready():
+                dropped_bytes += len(entry.message.content) + ENTRY_BYTES
+        self.held_bytes -= dropped_bytes
+        self._turn.held_bytes -= dropped_bytes
         self._clear_ready()
 
     def drop_all(self) -> None:
@@ -592,7 +600,7 @@ class QueueContents:
         self.ready_bytes = 0
         self.paged_count = 0
         self.deadlines = False
-        self._bottom.clear()
+        self._turn.discard(self._bottom.clear())
         self._levels = None
         self._top = 0
 

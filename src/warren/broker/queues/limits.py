@@ -10,6 +10,10 @@ expires or drops it. Until then the queue is over its limit.
 A message with a TTL of 0 ms can still be delivered in the turn in which it arrives: a message is overdue if its
 deadline was before this turn.
 
+Many messages may expire at once, and a policy may set a limit far below the length of a queue. So each call expires or
+drops a slice of `AT_ONCE` messages, counts it as work of the turn, and leaves the rest to the timer, which then fires
+in the next turn. No message that is due is delivered meanwhile.
+
 `DeadlineTimer` fires at the earliest deadline of the queue's heads. It is only ever moved to an earlier time, so it may
 fire early, and never late.
 
@@ -17,7 +21,7 @@ Not here: when limits are enforced (`broker.queues.queue`), publishing dead lett
 deadlines exist (`broker.queues.contents`).
 """
 
-from typing import final
+from typing import Final, final
 
 from mypy_extensions import i64
 
@@ -27,6 +31,8 @@ from warren.broker.model.turn import Timer, TimerTarget, Turn
 from warren.broker.queues.contents import QueueContents
 from warren.broker.queues.paging import FETCH_FEW, Paging
 from warren.broker.queues.settings import REJECT_PUBLISH_DLX, QueueSettings
+
+AT_ONCE: Final[i64] = 8_000
 
 
 @final
@@ -99,12 +105,17 @@ class LimitEnforcer(TimerTarget):
         return self.settings.exceeded_by(count, body_bytes)
 
     def drop_heads(self) -> None:
-        """Drop heads until the queue is within its limit."""
+        """Drop heads until the queue is within its limit, or a slice of them."""
         paging = self._paging
-        while self.overflows():
+        dropped: i64 = 0
+        while dropped < AT_ONCE and self.overflows():
             if paging is not None and not paging.head_in_memory():
-                return
+                break
             self.dead_letter(self._contents.take(True), "maxlen")
+            dropped += 1
+        self._turn.work += dropped
+        if dropped == AT_ONCE:
+            self.timer.set(self._turn.now_ms)
 
     def refuse(self, message: Message) -> None:
         """Count a refused message, and dead-letter it with `reject-publish-dlx`."""
@@ -115,22 +126,26 @@ class LimitEnforcer(TimerTarget):
     # -- deadlines
 
     def timer_fired(self) -> None:
+        if self.settings.limited and not self.settings.rejects:
+            self.drop_heads()
         self.expire_due()
+        # deliveries may have waited for messages that are due
+        self._queue.wake()
 
     def expire_due(self) -> None:
-        """Expire the heads that are due, and set the timer for the next one. A stopped queue keeps them."""
+        """Expire heads that are due, and set the timer for the next one. A stopped queue keeps them."""
         if self._paging is not None and self._paging.stopped:
             return
         self._expire(self._turn.now_ms)
         self.timer.set(self._contents.earliest_deadline_ms())
 
     def expire_returned(self) -> None:
-        """Expire the heads that are due and were delivered before; others may still be delivered in this turn."""
-        for entry in self._contents.take_expired(self._turn.now_ms, returned_only=True):
+        """Expire heads that are due and were delivered before; others may still be delivered in this turn."""
+        for entry in self._contents.take_expired(self._turn.now_ms, AT_ONCE, returned_only=True):
             self.dead_letter(entry, "expired")
 
     def expired_overdue(self) -> bool:
-        """Expire overdue heads; whether the next entry was one of them."""
+        """Expire a slice of overdue heads; whether the next entry was one of them."""
         before_ms: i64 = self._turn.now_ms - 1
         if not self._contents.next_expires_by(before_ms):
             return False
@@ -140,8 +155,12 @@ class LimitEnforcer(TimerTarget):
     def _expire(self, until_ms: i64) -> None:
         contents = self._contents
         paging = self._paging
+        left = AT_ONCE
         more = True
-        while more:
-            for entry in contents.take_expired(until_ms):
+        while more and left > 0:
+            expired = contents.take_expired(until_ms, left)
+            for entry in expired:
                 self.dead_letter(entry, "expired")
+            left -= len(expired)
             more = paging is not None and paging.fetch(contents.range_to_expire(), FETCH_FEW)
+        self._turn.work += AT_ONCE - left

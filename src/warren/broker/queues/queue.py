@@ -212,14 +212,19 @@ class Queue(LocalQueue):
 
     def can_get(self) -> bool:
         paging = self._paging
-        if self.deleted or paging is None:
+        if self.deleted or (paging is None and not self._contents.deadlines):
             return True
         self.check_usable()
         self._drain.deliver_ready()
-        return paging.may_deliver() or self._contents.ready_count == 0
+        if self._contents.next_expires_by(self._turn.now_ms):
+            return False
+        return paging is None or paging.may_deliver() or self._contents.ready_count == 0
 
     def await_entry(self, waiter: OutputPort) -> None:
-        if self._paging is not None:
+        if self._contents.next_expires_by(self._turn.now_ms):
+            # many messages expire, and the rest does so in the next turn
+            self._turn.inputs.append(waiter)
+        elif self._paging is not None:
             self._paging.await_entry(waiter)
 
     def get(self, no_ack: bool) -> Entry | None:

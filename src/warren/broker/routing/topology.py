@@ -186,6 +186,18 @@ class Topology:
         """The bindings from an exchange, oldest first."""
         return list(source.outgoing)
 
+    def size(self) -> int:
+        """How many queues and bindings there are."""
+        return len(self.queues) + sum([len(exchange.outgoing) for exchange in self.exchanges.values()])
+
+    def some_bindings(self, most: int) -> list[Binding]:
+        """Bindings from any exchange, not more than `most`."""
+        found: list[Binding] = []
+        for exchange in self.exchanges.values():
+            if len(found) < most:
+                found += list(exchange.outgoing)[: most - len(found)]
+        return found
+
     def bound_queue_count(self) -> int:
         """How many queues have bindings, without the implicit ones."""
         return len(self._queue_bindings)

@@ -9,6 +9,9 @@ Not here: which objects a removal takes along (`broker.routing.topology.Topology
 (`broker.sessions.declares`, `broker.commands`).
 """
 
+from itertools import islice
+from typing import Final
+
 from warren.broker.metadata.access_definitions import vhost_key
 from warren.broker.metadata.topology_definitions import (
     BindingDefinition,
@@ -22,6 +25,9 @@ from warren.broker.model.ports import QueuePort
 from warren.broker.model.stream_partitions import logical_name, partition_arguments, partition_names
 from warren.broker.routing.exchanges import Binding, Exchange
 from warren.broker.routing.topology import PREDECLARED_NAMES, Topology, TopologyRemoval
+
+REMOVED_AT_ONCE: Final = 1_000
+"""The most bindings or queues that one turn removes, where a removal may take several turns."""
 
 
 def add_queue_definition(transaction: MetadataTransaction, queue: QueueDefinition) -> None:
@@ -82,6 +88,26 @@ def add_removal_of(
         removal.remove_queue(queue)
     for exchange in exchanges:
         removal.remove_exchange(exchange)
+    _add_removal(transaction, topology, removal)
+
+
+def add_removal_of_some(transaction: MetadataTransaction, topology: Topology) -> int:
+    """Delete some bindings of a virtual host or, if it has none, some queues; how many."""
+    removal = TopologyRemoval(topology)
+    bindings = topology.some_bindings(REMOVED_AT_ONCE)
+    for binding in bindings:
+        removal.remove_binding(binding)
+    queues = [] if bindings else list(islice(topology.queues.values(), REMOVED_AT_ONCE))
+    for queue in queues:
+        removal.remove_queue(queue)
+    _add_removal(transaction, topology, removal)
+    return len(bindings) + len(queues)
+
+
+def add_removal_of_bindings(transaction: MetadataTransaction, topology: Topology, bindings: list[Binding]) -> None:
+    removal = TopologyRemoval(topology)
+    for binding in bindings:
+        removal.remove_binding(binding)
     _add_removal(transaction, topology, removal)
 
 

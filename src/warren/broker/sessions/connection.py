@@ -34,7 +34,7 @@ from warren.broker.model.identity import Identity
 from warren.broker.model.ports import QueuePort
 from warren.broker.model.remote_queue import QueueAnswer, RemoteQueuePort
 from warren.broker.model.stats import ChannelStats, DeliveryStats
-from warren.broker.model.turn import FlushWaiter, Timer, TimerTarget, Turn
+from warren.broker.model.turn import METHOD_WORK, FlushWaiter, Timer, TimerTarget, Turn
 from warren.broker.queues.arguments import locked_fault
 from warren.broker.sessions.confirms import Confirms, ConfirmSender
 from warren.broker.sessions.counters import ChannelCounters, ConnectionCounters, PublishCounter
@@ -244,6 +244,11 @@ class Connection(SessionPort, FlushWaiter):
         """Handle the current frame again when its queue has read from disk; hold further input."""
         self.await_again()
         queue.await_entry(self)
+
+    def continue_later(self) -> None:
+        """Handle the current frame again in the next turn: the work for it takes several."""
+        self.await_again()
+        self.turn.inputs.append(self)
 
     def await_again(self) -> None:
         """Handle the current frame again when this connection is put on `Turn.inputs`; hold further input."""
@@ -486,12 +491,14 @@ class Connection(SessionPort, FlushWaiter):
         self.output()
 
     def leave(self, reason: str) -> None:
-        """The socket is closed. Input that was read before waits for its turn: handle it first, and deliver nothing."""
+        """The socket is closed. End the connection in the next turn, after input that was read before and waits; until
+        then deliver nothing."""
         self.leaving = True
         self._leave_reason = reason
         self._writes_paused = False
         self.unread_bytes = 0
-        if self not in self.turn.inputs:
+        # a connection that is not held does not wait for its input; there may be thousands of these
+        if not self.held or self not in self.turn.inputs:
             self.turn.inputs.append(self)
 
     def left(self) -> None:
@@ -514,6 +521,7 @@ class Connection(SessionPort, FlushWaiter):
         """Close all channels and delete the exclusive queues."""
         channels = list(self.channels.values())
         self.channels = {}
+        self.turn.work += (1 + len(channels)) * METHOD_WORK
         self.counters.count_channels_closed(len(channels))
         # no channel may take a message that another one requeues
         for channel in channels:

@@ -223,6 +223,9 @@ def exchange_delete(channel: Channel, method: Method) -> None:
     if exchange is not None and not pending.granted:
         if method.if_unused and channel.vhost.topology.bindings_from(exchange):
             raise ChannelFault(PRECONDITION_FAILED, f"exchange '{name}' in vhost '{channel.vhost.name}' in use")
+        if channel.vhost.unbind_some(exchange):
+            channel.connection.continue_later()
+            return
         if not channel.vhost.delete_exchange(exchange, pending):
             pending.wait()
             return
@@ -333,6 +336,9 @@ def queue_delete(channel: Channel, method: Method) -> None:
         channel.connection.check_owner(queue)
         check_not_a_partition(queue, vhost.topology.queues)
         if not _may_be_deleted(channel, queue, method):
+            return
+        if not (method.if_empty or method.if_unused) and vhost.unbind_some(queue):
+            channel.connection.continue_later()
             return
         pending.message_count = queue.ready_count()
     answered = vhost.applies_immediately()

@@ -14,6 +14,7 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from warren.broker.model.message import Message
+from warren.broker.model.turn import METHOD_WORK, SETTLE_WORK
 from warren.broker.sessions import acks, consumers, declares, handshake, publishes, tx_methods
 from warren.broker.sessions.connection import (
     AWAIT_HEADER,
@@ -272,9 +273,13 @@ def _content_frame(channel: Channel, reader: FrameReader) -> None:
 
 
 def _method(connection: Connection, channel: Channel, reader: FrameReader, method_id: i64) -> None:
-    if method_id not in (BASIC_NACK, BASIC_REJECT, BASIC_RECOVER_ASYNC):
+    turn = connection.turn
+    if method_id in (BASIC_NACK, BASIC_REJECT, BASIC_RECOVER_ASYNC):
+        turn.work += SETTLE_WORK
+    else:
+        turn.work += METHOD_WORK
         # the method has a reply: deliveries of messages that were published before it go out first, as in RabbitMQ
-        connection.turn.drain_before_reply()
+        turn.drain_before_reply()
     if method_id == CHANNEL_CLOSE:
         decode_method(reader.data, reader.start, reader.end)
         channel.send_confirms()
@@ -329,6 +334,7 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
     assert vhost is not None
     channel = Channel(connection, reader.channel, vhost)
     connection.channels[int(reader.channel)] = channel
+    connection.turn.work += METHOD_WORK
     connection.counters.count_channel_opened()
     channel.send(ChannelOpenOk())
 

@@ -71,6 +71,10 @@ class VhostPort:
         """Declare an exchange that does not exist yet; a fault if the arguments do not suit the type."""
 
     @abstractmethod
+    def unbind_some(self, destination: QueuePort | Exchange) -> bool:
+        """Before the delete of a queue or an exchange with very many bindings; False if it may take them along."""
+
+    @abstractmethod
     def delete_exchange(self, exchange: Exchange, waiter: TransactionWaiter | None = None) -> bool:
         """Delete an exchange and its bindings."""
 

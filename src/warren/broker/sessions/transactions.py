@@ -13,7 +13,7 @@ from typing import Final, final
 
 from mypy_extensions import i64
 
-from warren.broker.model.ports import OutputPort, PublishWaiter, QueuePort
+from warren.broker.model.ports import SETTLED, OutputPort, PublishWaiter, QueuePort
 from warren.broker.model.remote_queue import RemoteQueuePort
 from warren.broker.model.turn import Turn
 from warren.broker.sessions.incoming_publishes import RoutedPublish
@@ -41,6 +41,8 @@ class ChannelTransaction:
         self.publishes: list[RoutedPublish] = []
         self.acks: list[list[UnackedDelivery]] = []
         self.refusals: list[RejectedDeliveries] = []
+        # of the publishes that entered their queues in earlier turns
+        self.outcome: i64 = SETTLED
 
     def publish(self, publish: RoutedPublish) -> None:
         self.publishes.append(publish)
@@ -50,6 +52,13 @@ class ChannelTransaction:
         """The publishes no longer count as held by the node."""
         for publish in self.publishes:
             self._turn.held_bytes -= len(publish.message.content) + PUBLISH_BYTES
+
+    def take_publishes(self, most: int) -> list[RoutedPublish]:
+        """The first publishes, which no longer count as held."""
+        taken, self.publishes = self.publishes[:most], self.publishes[most:]
+        for publish in taken:
+            self._turn.held_bytes -= len(publish.message.content) + PUBLISH_BYTES
+        return taken
 
     def drop_publishes(self) -> None:
         """Count the publishes as received; they enter no queue."""

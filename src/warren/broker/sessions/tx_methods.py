@@ -6,6 +6,8 @@ is handled again when they have answered.
 Not here: the state of a transaction (`broker.sessions.transactions`), confirms (`broker.sessions.confirms`).
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from warren.broker.model.ports import AWAITED, PENDING, REJECTED, SETTLED, UNREACHABLE
@@ -25,10 +27,20 @@ def tx_select(channel: Channel, method: Method) -> None:
     channel.send(TxSelectOk())
 
 
+COMMITTED_AT_ONCE: Final = 10_000
+"""The publishes of a larger transaction enter their queues in several turns. A crash before tx.commit-ok may then leave
+some of them, as in RabbitMQ."""
+
+
 def tx_commit(channel: Channel, method: Method) -> None:
     transaction = _open_transaction(channel)
     commit = channel.commit
     if commit is None:
+        if len(transaction.publishes) > COMMITTED_AT_ONCE and channel.vhost.applies_immediately():
+            for publish in transaction.take_publishes(COMMITTED_AT_ONCE):
+                transaction.outcome |= publishes.publish_routed(channel, publish)
+            channel.connection.continue_later()
+            return
         commit = _committed(channel, transaction)
     if commit.undecided():
         channel.commit = commit
@@ -48,7 +60,7 @@ def _committed(channel: Channel, transaction: ChannelTransaction) -> PendingTxCo
     transaction.forget_publishes()
     commit = PendingTxCommit(channel.node.turn, channel.connection)
     remote_queues_settled = transaction.remote_queues_settled()
-    outcome: i64 = PENDING if transaction.removes_durable() else SETTLED
+    outcome: i64 = transaction.outcome | (PENDING if transaction.removes_durable() else SETTLED)
     for publish in transaction.publishes:
         one = publishes.publish_routed(channel, publish)
         if one & AWAITED:
