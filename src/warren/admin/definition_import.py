@@ -53,7 +53,8 @@ from warren.broker.model.settings import BrokerSettings
 from warren.errors import CommandRefused, ConnectionFault
 from warren.wire.field_tables import Table, decode_table
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+_SPACE = re.compile(r"[ \t\r\n]{0,65536}")
+"""Not all of it at once: a match keeps the interpreter from the other threads until it ends."""
 _DIGITS_MAX = 20
 ENTRY_CHARACTERS_MAX = 1024 * 1024
 """One entry is decoded in one call, which nothing can interrupt. A longer one would hold up the node's clients. An
@@ -156,9 +157,12 @@ class _DefinitionsParser:
 
     def _next(self) -> str:
         """The next character after white space; empty at the end."""
-        space = _SPACE.match(self._text, self._at)
-        assert space is not None
-        self._at = space.end()
+        start = -1
+        while self._at != start:
+            start = self._at
+            space = _SPACE.match(self._text, self._at)
+            assert space is not None
+            self._at = space.end()
         return self._text[self._at : self._at + 1]
 
     def _skip(self, mark: str) -> bool:

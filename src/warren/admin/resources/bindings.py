@@ -24,7 +24,7 @@ from warren.admin.http.responses import (
 )
 from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.http.schemas import TABLE, TEXT, an_object
-from warren.admin.listing.lists import ObjectList, full_rows
+from warren.admin.listing.lists import ObjectList, chunks, full_rows
 from warren.admin.listing.responses import list_response, object_response, rows_response
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.resources.exchanges import DEFAULT_IN_PATHS, exchange_named
@@ -74,12 +74,12 @@ def implicit_binding(vhost: str, queue: str) -> BindingFacts:
     return BindingFacts(vhost, "", queue, "queue", queue, {})
 
 
-def bindings_in(topology: Topology) -> Iterator[BindingFacts]:
-    for name in topology.queues:
-        yield implicit_binding(topology.vhost, name)
-    for exchange in topology.exchanges.values():
-        for binding in exchange.outgoing:
-            yield binding_facts(topology.vhost, binding)
+async def bindings_in(topology: Topology) -> list[BindingFacts]:
+    """Of a moment; the facts are made in slices."""
+    bindings = [binding for exchange in topology.exchanges.values() for binding in exchange.outgoing]
+    names = chunks(list(topology.queues))
+    found = [implicit_binding(topology.vhost, name) async for some in names for name in some]
+    return found + [binding_facts(topology.vhost, binding) async for some in chunks(bindings) for binding in some]
 
 
 def leading_to(topology: Topology, destination: QueuePort | Exchange) -> Iterator[BindingFacts]:
@@ -204,7 +204,7 @@ async def bindings_to(call: ApiRequest) -> ApiResponse:
 
 
 async def _list_bindings(call: ApiRequest, vhosts: list[Vhost]) -> ApiResponse:
-    found = [facts for vhost in vhosts for facts in bindings_in(vhost.topology)]
+    found = [facts for vhost in vhosts for facts in await bindings_in(vhost.topology)]
     found.sort(key=BindingFacts.order)
     return await list_response(call, ObjectList(found, full_rows(binding_row), BindingFacts.name), paginated=False)
 

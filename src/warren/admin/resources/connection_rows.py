@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from warren.admin import message_stats
+from warren.admin.listing.lists import chunks
 from warren.admin.ports import HistoryPort, SampleSpans
 from warren.admin.rabbitmq_json import GARBAGE_COLLECTION, NO_RATE, amqp_json, suite_words
 from warren.broker.broker import Broker
@@ -166,15 +167,20 @@ class ChannelRows:
         message_stats.add_message_stats(row, self._history, "channel", key, counted, self._spans.messages)
         return row
 
-    def detailed(self, channel: Channel) -> dict[str, Any]:
+    async def detailed(self, channel: Channel) -> dict[str, Any]:
         """One channel, with its consumers."""
+        # of each queue: a channel may have thousands of consumers of one
+        active: dict[QueuePort, set[ConsumerPort]] = {}
         consumers = []
-        for consumer in channel.consumers.values():
-            queue = consumer.queue
-            # only the home node of a queue knows which consumer is active
-            known = queue.consumers() if isinstance(queue, Queue | Stream) else [(consumer, True)]
-            active = any(one is consumer and is_active for one, is_active in known)
-            consumers.append(consumer_row(self._node, consumer, active))
+        async for some in chunks(list(channel.consumers.values())):
+            for consumer in some:
+                queue = consumer.queue
+                if queue not in active:
+                    # only the home node of a queue knows which consumer is active
+                    known = queue.consumers() if isinstance(queue, Queue | Stream) else []
+                    active[queue] = {one for one, is_active in known if is_active}
+                is_active = consumer in active[queue] or not isinstance(queue, Queue | Stream)
+                consumers.append(consumer_row(self._node, consumer, is_active))
         return {
             "consumer_details": consumers,
             "deliveries": self._deliveries(channel),
@@ -243,30 +249,33 @@ def channel_details(node: str, channel: Channel) -> dict[str, Any]:
     }
 
 
-def deliveries_by_channel(queue: QueuePort, broker: Broker, node: str, history: HistoryPort) -> list[dict[str, Any]]:
+async def deliveries_by_channel(
+    queue: QueuePort, broker: Broker, node: str, history: HistoryPort
+) -> list[dict[str, Any]]:
     """What each channel received from a queue."""
     rows = []
-    for channel in _channels(broker, queue.vhost):
-        counter = channel.counters.taken_from.get(queue)
-        if counter is not None:
-            stats = history.rated(
-                "channel_queue", part_key(channel, queue.name), message_stats.delivery_counters(counter.total), None
-            )
-            rows.append({"channel_details": channel_details(node, channel), "stats": stats})
+    async for channels in chunks(list(_channels(broker, queue.vhost))):
+        for channel in channels:
+            counter = channel.counters.taken_from.get(queue)
+            if counter is not None:
+                counted = message_stats.delivery_counters(counter.total)
+                stats = history.rated("channel_queue", part_key(channel, queue.name), counted, None)
+                rows.append({"channel_details": channel_details(node, channel), "stats": stats})
     return rows
 
 
-def publishes_by_channel(
+async def publishes_by_channel(
     exchange: Exchange, vhost: str, broker: Broker, node: str, history: HistoryPort
 ) -> list[dict[str, Any]]:
     """What each channel published to an exchange."""
     rows = []
-    for channel in _channels(broker, vhost):
-        counter = channel.counters.published_to.get(exchange)
-        if counter is not None:
-            counted = {"publish": int(counter.published)}
-            stats = history.rated("channel_exchange", part_key(channel, exchange.name), counted, None)
-            rows.append({"channel_details": channel_details(node, channel), "stats": stats})
+    async for channels in chunks(list(_channels(broker, vhost))):
+        for channel in channels:
+            counter = channel.counters.published_to.get(exchange)
+            if counter is not None:
+                counted = {"publish": int(counter.published)}
+                stats = history.rated("channel_exchange", part_key(channel, exchange.name), counted, None)
+                rows.append({"channel_details": channel_details(node, channel), "stats": stats})
     return rows
 
 

@@ -107,7 +107,7 @@ async def one_channel(call: ApiRequest) -> ApiResponse:
         return await forward_to_owner(call)
     for channel in connection.channels.values():
         if channel_name(channel) == name:
-            return object_response(call, _channel_rows(call).detailed(channel))
+            return object_response(call, await _channel_rows(call).detailed(channel))
     raise not_found()
 
 

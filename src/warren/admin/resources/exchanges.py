@@ -144,7 +144,9 @@ async def one_exchange(call: ApiRequest) -> ApiResponse:
         raise not_found()
     context = call.context
     row = ExchangeRows(context.history, sample_spans(call.query)).detailed(vhost.name, exchange)
-    row["incoming"] = publishes_by_channel(exchange, vhost.name, context.broker, context.facts.name, context.history)
+    row["incoming"] = await publishes_by_channel(
+        exchange, vhost.name, context.broker, context.facts.name, context.history
+    )
     if call.part is not None:
         return json_response(row)
     for part in await peer_documents(call):

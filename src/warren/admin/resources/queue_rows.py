@@ -16,6 +16,7 @@ from typing import Any
 
 from warren.admin import message_stats
 from warren.admin.listing.columns import ALL_COLUMNS, ColumnSelection
+from warren.admin.listing.lists import chunks
 from warren.admin.ports import HistoryPort, SampleSpans
 from warren.admin.rabbitmq_json import GARBAGE_COLLECTION, NO_RATE, amqp_json
 from warren.admin.resources.connection_rows import connection_details, consumer_row
@@ -317,26 +318,27 @@ class QueueRows:
             self._mirrors.add(row, queue)
         return row
 
-    def detailed(self, queue: QueuePort) -> dict[str, Any]:
-        """One queue with its consumers: all that this node knows."""
+    async def detailed(self, queue: QueuePort) -> dict[str, Any]:
+        """One queue with its consumers, which may be many: all that this node knows."""
         if isinstance(queue, PartitionedStream):
             names = partition_names(queue.name, queue.arguments)
             return {"consumer_details": [], **self.agreed_row(queue), "partitions": names}
         replica_set = self._mirrors.replica_set(queue) if isinstance(queue, RemoteQueue | MirroredQueueProxy) else {}
         if self.real(queue) is None:
-            return {"consumer_details": self._consumers_of(queue), **self.share(ALL_COLUMNS)(queue), **replica_set}
+            consumers = await self._consumers_of(queue)
+            return {"consumer_details": consumers, **self.share(ALL_COLUMNS)(queue), **replica_set}
         return {
             **replica_set,
-            "consumer_details": self._consumers_of(queue),
+            "consumer_details": await self._consumers_of(queue),
             "deliveries": [],
             "incoming": [],
             **self.plan(ALL_COLUMNS)(queue),
         }
 
-    def _consumers_of(self, queue: QueuePort) -> list[dict[str, Any]]:
+    async def _consumers_of(self, queue: QueuePort) -> list[dict[str, Any]]:
         """Consumers whose clients are connected to this node."""
-        found = consumers_here(queue, self.real(queue))
-        return [consumer_row(self._node, consumer, active) for consumer, active in found]
+        found = chunks(consumers_here(queue, self.real(queue)))
+        return [consumer_row(self._node, consumer, active) async for chunk in found for consumer, active in chunk]
 
     def without_stats(self, queue: QueuePort) -> dict[str, Any]:
         lives = not isinstance(queue, RemoteQueue | MirroredQueueProxy) or queue.reachable()

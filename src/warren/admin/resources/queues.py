@@ -93,7 +93,7 @@ class QueueReads:
         rows = _rows(call)
         if call.flag("disable_stats"):
             return object_response(call, rows.without_stats(queue))
-        peers, own = call.context.peers, _detailed(call, queue, rows)
+        peers, own = call.context.peers, await _detailed(call, queue, rows)
         if call.part is not None:
             return json_response(own)
         parts: dict[str, Row] = {peers.own: own}
@@ -138,11 +138,11 @@ def _rows(call: ApiRequest) -> QueueRows:
     return QueueRows(facts.name, context.history, facts.now_ms(), sample_spans(call.query), context.broker)
 
 
-def _detailed(call: ApiRequest, queue: QueuePort, rows: QueueRows) -> Row:
+async def _detailed(call: ApiRequest, queue: QueuePort, rows: QueueRows) -> Row:
     """All that this node knows of a queue; the queue's home also knows which consumers elsewhere wait."""
     context = call.context
-    row = rows.detailed(queue)
-    row["deliveries"] = deliveries_by_channel(queue, context.broker, context.facts.name, context.history)
+    row = await rows.detailed(queue)
+    row["deliveries"] = await deliveries_by_channel(queue, context.broker, context.facts.name, context.history)
     real = rows.real(queue)
     if real is not None:
         row[_WAITING] = waiting_consumers(real)
