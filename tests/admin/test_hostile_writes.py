@@ -86,6 +86,17 @@ def test_a_name_of_256_bytes_fits_where_amqp_does_not_carry_it(api: Api, kind: s
     assert api.call("DELETE", path).status == (204 if status == 201 else 404)
 
 
+def test_a_name_that_amqp_does_not_carry_is_refused_where_a_client_would_use_it(api: Api) -> None:
+    long = "n" * 256
+    get = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
+    message = {"routing_key": long, "properties": {}, "payload": "", "payload_encoding": "string"}
+    assert api.call("POST", f"queues/%2F/{long}/get", get).status == 400
+    assert api.call("POST", f"exchanges/%2F/{long}/publish", message).status == 400
+    assert api.call("PUT", f"vhosts/{long}").status == 201
+    assert api.call("PUT", f"queues/{long}/q", {}).status == 400
+    assert api.call("DELETE", f"vhosts/{long}").status == 204
+
+
 def test_a_binding_may_have_any_key(api: Api) -> None:
     api.call("PUT", "queues/%2F/bound", {})
     for name in NAMES:

@@ -32,7 +32,7 @@ from warren.broker.model.events import (
     WritesResumed,
 )
 from warren.broker.model.identity import Identity
-from warren.errors import CONNECTION_FORCED, WarrenError
+from warren.errors import CONNECTION_FORCED, SYNTAX_ERROR, WarrenError
 from warren.wire.frames import PROTOCOL_HEADER, content_frames
 from warren.wire.method_stream import MethodStream, ReceivedMethod
 from warren.wire.methods import (
@@ -126,7 +126,7 @@ class DirectLink:
             (0, ConnectionOpen(virtual_host=vhost)),
             (CHANNEL, ChannelOpen()),
         ]
-        frames = b"".join(encode_method(channel, method) for channel, method in hello)
+        frames = b"".join(_encoded(method, channel) for channel, method in hello)
         self._send(PROTOCOL_HEADER + frames)
         await self._receive(ChannelOpenOk)
 
@@ -136,17 +136,17 @@ class DirectLink:
 
     async def ask_content(self, method: Method, answer: type[_Answer]) -> tuple[_Answer, ReceivedMethod]:
         """The reply to a method, with its content."""
-        self._send(encode_method(CHANNEL, method))
+        self._send(_encoded(method))
         return await self._receive(answer)
 
     async def ask_either(self, method: Method, *answers: type[Method]) -> ReceivedMethod:
         """The reply to a method that has several possible replies."""
-        self._send(encode_method(CHANNEL, method))
+        self._send(_encoded(method))
         return await self._next(answers)
 
     def send_method(self, method: Method) -> None:
         """Send a method that has no reply."""
-        self._send(encode_method(CHANNEL, method))
+        self._send(_encoded(method))
 
     async def publish(self, exchange: str, routing_key: str, properties: Properties, body: bytes) -> bool:
         """Publish a mandatory message and wait for its confirm; whether a queue accepted it."""
@@ -158,7 +158,7 @@ class DirectLink:
         if not self._confirming:
             self._confirming = True
             await self.ask(ConfirmSelect(), ConfirmSelectOk)
-        publish = encode_method(CHANNEL, BasicPublish(exchange, routing_key, mandatory=True))
+        publish = _encoded(BasicPublish(exchange, routing_key, mandatory=True))
         for header, body in contents:
             self._send(publish + content_frames(header, body, CHANNEL, self._frame_bytes_max))
         first = self._published + 1
@@ -249,6 +249,14 @@ class DirectLink:
                 raise received
             if isinstance(received.method, answers):
                 return received
+
+
+def _encoded(method: Method, channel: int = CHANNEL) -> bytes:
+    try:
+        return encode_method(channel, method)
+    except ValueError as error:
+        # a name from a request's path is too long for AMQP
+        raise LinkFault(SYNTAX_ERROR, str(error)) from error
 
 
 def _fault_of(method: ChannelClose | ConnectionClose) -> LinkFault:

@@ -21,7 +21,8 @@ A connection in the overflow quota (`http.quotas`) has two seconds to ask for th
 503.
 
 *Upgrades.* The header `upgrade` is hidden from the parser, which would stop at it and leave the body unread. Java's
-client offers `h2c` with its first request.
+client offers `h2c` with its first request. Where it is not found, in a request that was sent ahead or in two reads, the
+parser stops, and the connection is closed after the response.
 
 Not here: sockets, TLS and PROXY headers (`node`), the size of a body (`http.request`), responses (`http.application`).
 """
@@ -128,7 +129,10 @@ class HttpConnection(HttpToolsProtocol):
             awaiting_head = True
         if awaiting_head:
             self._head_bytes += len(data)
-            data = _UPGRADE.sub(_NO_UPGRADE, data, count=1)
+            head, end, rest = data.partition(b"
+
+")
+            data = _UPGRADE.sub(_NO_UPGRADE, head) + end + rest
         else:
             self._trailer_bytes += len(data)
         if self._in_overflow() and not self._is_fitness_request(data):
@@ -154,6 +158,10 @@ class HttpConnection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._unread_since = None
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The parser has stopped. uvicorn would leave later requests without an answer."""
+        self.cycle.keep_alive = False
 
     # -- called by the parser
 

@@ -342,6 +342,29 @@ def test_an_offer_to_speak_another_protocol_is_passed_over_and_the_body_read() -
     serving(conversation)
 
 
+def test_several_offers_are_passed_over_and_a_body_that_looks_like_one_is_left_alone() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        offer = "Connection: Upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket\r\n"
+        body = b"a\r\nUpgrade: h2c\r\n\r\nend"
+        streams[1].write(request("PUT", headers=offer, body=body))
+        assert (await streams[0].readuntil(b"end")).startswith(b"HTTP/1.1 200 ")
+        assert served.bodies == [body]
+        streams[1].close()
+
+    serving(conversation)
+
+
+def test_an_offer_in_a_request_sent_ahead_ends_the_connection_after_its_answer() -> None:
+    async def conversation(served: Served) -> None:
+        streams = await served.connect()
+        offer = "Connection: Upgrade\r\nUpgrade: h2c\r\n"
+        streams[1].write(request("PUT", body=b"one") + request("GET", headers=offer) + request("PUT", body=b"three"))
+        assert (await told(streams)).count(b"HTTP/1.1 200 ") == 2
+
+    serving(conversation)
+
+
 def test_requests_that_come_all_at_once_are_answered_in_order() -> None:
     async def conversation(served: Served) -> None:
         streams = await served.connect()
