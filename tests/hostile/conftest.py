@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_process import NodeProcess
+from tests.support.ports import free_port
 
 HANDSHAKE_S = 6.0
 """Short, and yet longer than a normal handshake takes on a busy machine."""
@@ -28,11 +29,9 @@ def small_node(tmp_path: Path) -> Iterator[NodeProcess]:
     yield from serving(tmp_path, SETTINGS + limits)
 
 
-def serving(directory: Path, configuration: str) -> Iterator[NodeProcess]:
+def serving(directory: Path, configuration: str = SETTINGS) -> Iterator[NodeProcess]:
     """A node until the test is over; it must have survived, without an internal error in its log."""
-    path = directory / "node.conf"
-    path.write_text(configuration)
-    node = NodeProcess(directory, "--config", str(path))
+    node = started(directory, configuration)
     try:
         yield node
         assert "level=critical" not in node.log()
@@ -40,3 +39,11 @@ def serving(directory: Path, configuration: str) -> Iterator[NodeProcess]:
     finally:
         if node.process.poll() is None:
             node.kill()
+
+
+def started(directory: Path, configuration: str = SETTINGS) -> NodeProcess:
+    """A node with a port for metrics."""
+    metrics = free_port()
+    node = NodeProcess(directory, configuration=f"{configuration}prometheus.tcp.port = {metrics}\n")
+    node.addresses["metrics"] = ("127.0.0.1", metrics)
+    return node

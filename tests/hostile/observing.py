@@ -17,10 +17,9 @@ def resident_bytes(node: NodeProcess) -> int:
     return int(Path(f"/proc/{node.pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
 
-def cpu_s(node: NodeProcess) -> float:
-    """Its processor time."""
-    fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def loop_cpu_s(node: NodeProcess) -> float:
+    """The processor time of its event loop, which runs in the first thread."""
+    return int(Path(f"/proc/{node.pid}/task/{node.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def lines_about(node: NodeProcess, port: int) -> list[str]:

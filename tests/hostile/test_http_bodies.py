@@ -1,6 +1,6 @@
 """Large bodies over HTTP that do not end: they have one budget, and the memory alarm counts them.
 
-Not here: bodies that are expensive to parse (`test_http_requests`).
+Not here: bodies that are expensive to parse (`test_rule`).
 """
 
 import base64
