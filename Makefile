@@ -93,8 +93,9 @@ bank: setup ## a teller and a bank with a database each: ten minutes of kills, a
 bench: setup ## measure against RabbitMQ on this machine
 	bench/run
 
-soak: setup ## the long runs: ten million mutated frames, ten thousand simulated worlds, five hundred kills, cut networks, a hundred million rows, new examples
+soak: setup ## the long runs: ten million mutated frames, a million HTTP requests, ten thousand simulated worlds, five hundred kills, cut networks, a hundred million rows, new examples
 	bench/fuzz
+	bench/fuzz --door http
 	bench/seeds
 	bench/kills
 	bench/cuts
