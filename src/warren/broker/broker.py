@@ -55,7 +55,7 @@ from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.policies.policies import CLUSTER_ID, CLUSTER_NAME, Policies
 from warren.broker.sessions.acks import ConsumerTimeouts
 from warren.broker.sessions.connection import Connection
-from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
+from warren.broker.sessions.ports import NodePort, SessionPort, VhostEntry, VhostPort
 from warren.broker.startup import add_first_access
 from warren.broker.storage import Storage
 from warren.broker.vhost import Vhost
@@ -216,12 +216,17 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
         assert connection.identity is not None, "the client has logged in"
         self._logins.renew(connection.identity, secret, connection.opened.peer_host, waiter)
 
-    def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
+    def enter(self, connection: SessionPort, vhost: str, entry: VhostEntry) -> VhostPort | None:
         found = self.vhosts.get(vhost)
         if found is None:
             raise ConnectionFault(NOT_ALLOWED, f"vhost {vhost} not found")
         self._connection_limits.check_room(connection, found)
-        if connection.identity is None or not self.may_enter(connection.identity, vhost):
+        assert connection.identity is not None, "the client has logged in"
+        if not entry.decided:
+            self._logins.ask_to_enter(connection.identity, vhost, connection.opened.peer_host, entry)
+        if not entry.decided:
+            return None
+        if not entry.allowed:
             raise ConnectionFault(NOT_ALLOWED, f"access to vhost '{vhost}' refused for user '{connection.user}'")
         self._connection_limits.add_connection(connection, vhost)
         return found

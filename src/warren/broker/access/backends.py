@@ -4,7 +4,8 @@ A backend answers four questions: whether credentials are good (authn), and for 
 virtual host, what it may do there, and which tags it has (authz). One backend may answer the first question and another
 one the rest.
 
-`authenticate` may take time: the waiter is called within the call or later. The other answers are given at once.
+An answer may take time: the waiter is called within the call or later. The answers of `Rights` are given at once; a
+permission that must be asked for first is an exception (`broker.access.rights`).
 
 Not here: which backends are asked, in which order (`broker.access.logins`), the users of this broker
 (`broker.access.internal_backend`), tokens (`broker.access.token_backend`).
@@ -16,7 +17,7 @@ from typing import Final, final
 
 from mypy_extensions import mypyc_attr
 
-from warren.broker.access.rights import Rights
+from warren.broker.access.rights import AnswerWaiter, Rights
 from warren.broker.model.identity import Identity
 
 SHOWN_NAME_MAX: Final = 255
@@ -103,9 +104,20 @@ class AuthBackend:
     def authorise(self, identity: Identity) -> bool:
         """Whether a client that another backend authenticated may log in."""
 
+    def authorise_login(self, attempt: LoginAttempt, identity: Identity, waiter: LoginWaiter) -> None:
+        """Decide the same for a login, now or later."""
+        if self.authorise(identity):
+            waiter.login_accepted(identity)
+        else:
+            waiter.login_refused(f"user '{identity.name}' - not authorised")
+
     @abstractmethod
     def may_enter(self, identity: Identity, vhost: str) -> bool:
         """Whether the client may open a connection to this virtual host."""
+
+    def ask_to_enter(self, identity: Identity, vhost: str, peer_host: str, waiter: AnswerWaiter) -> None:
+        """Decide the same, now or later."""
+        waiter.answered(self.may_enter(identity, vhost))
 
     @abstractmethod
     def rights(self, identity: Identity, vhost: str) -> Rights:

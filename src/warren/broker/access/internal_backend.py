@@ -143,7 +143,7 @@ class InternalRights(Rights):
         self._tags: list[str] = identity.tags
         self._key: tuple[str, str] = (identity.name, vhost)
 
-    def allows(self, permission: str, name: str) -> bool:
+    def allows(self, permission: str, kind: str, name: str) -> bool:
         granted = self._catalog.permissions.get(self._key)
         if granted is None:
             return False

@@ -24,7 +24,7 @@ from typing import Final, final
 
 from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter, shown_name
 from warren.broker.access.internal_backend import InternalBackend
-from warren.broker.access.rights import NodeRights, Rights
+from warren.broker.access.rights import AnswerWaiter, NodeRights, Rights
 from warren.broker.access.token_backend import TokenBackend
 from warren.broker.access.users import AccessCatalog
 from warren.broker.model.events import Event, PasswordVerified, SigningKeysFetched, TokenVerified
@@ -137,12 +137,18 @@ class Logins:
         self._backends[self._chain[at][0]].authenticate(attempt, waiter)
         return True
 
-    def authorised(self, at: int, identity: Identity) -> Identity | None:
-        """The identity with the backend that authorises it at this place; None if that backend refuses it."""
+    def authorise(self, at: int, attempt: LoginAttempt, identity: Identity, waiter: LoginWaiter) -> None:
+        """Ask the backend that authorises at this place, unless it is the one that accepted the login."""
         authn, authz = self._chain[at]
-        if authn != authz and not self._backends[authz].authorise(identity):
-            return None
-        return Identity(identity.name, authn, authz, identity.tags, identity.scopes, identity.expires_at_ms)
+        tags = identity.tags
+        if authn != authz:
+            # the tags of an internal user that another backend authorises are those it has now
+            tags = self._backends[authn].tags(identity)
+        chosen = Identity(identity.name, authn, authz, tags, identity.scopes, identity.expires_at_ms)
+        if authn == authz:
+            waiter.login_accepted(chosen)
+        else:
+            self._backends[authz].authorise_login(attempt, chosen, waiter)
 
     def accept(self, attempt: LoginAttempt, identity: Identity, waiter: LoginWaiter) -> None:
         if identity.name in self._loopback_users and not is_loopback(attempt.peer_host):
@@ -174,6 +180,13 @@ class Logins:
     def may_enter(self, identity: Identity, vhost: str) -> bool:
         return identity.authz == NODE or self._backends[identity.authz].may_enter(identity, vhost)
 
+    def ask_to_enter(self, identity: Identity, vhost: str, peer_host: str, waiter: AnswerWaiter) -> None:
+        """Decide whether a client may enter a virtual host; the waiter is called within this call, or later."""
+        if identity.authz == NODE:
+            waiter.answered(True)
+        else:
+            self._backends[identity.authz].ask_to_enter(identity, vhost, peer_host, waiter)
+
     def rights(self, identity: Identity, vhost: str) -> Rights:
         if identity.authz == NODE:
             return NodeRights(identity.name, vhost)
@@ -203,15 +216,31 @@ class ChainedLogin(LoginWaiter):
         return self._waiter.still_waits()
 
     def login_accepted(self, identity: Identity) -> None:
-        authorised = self._logins.authorised(self._at, identity)
-        if authorised is None:
-            self.login_refused(f"user '{identity.name}' - not authorised")
-        else:
-            self._logins.accept(self._attempt, authorised, self._waiter)
+        self._logins.authorise(self._at, self._attempt, identity, AuthenticatedLogin(self))
+
+    def authorised(self, identity: Identity) -> None:
+        self._logins.accept(self._attempt, identity, self._waiter)
 
     def login_refused(self, reason: str) -> None:
         self._refusal = reason if self._at == 0 else f"{self._refusal}; {reason}"
         self.ask(self._at + 1)
+
+
+@final
+class AuthenticatedLogin(LoginWaiter):
+    """A login that one backend accepted, and that waits for the one that authorises it."""
+
+    def __init__(self, login: ChainedLogin) -> None:
+        self._login: ChainedLogin = login
+
+    def still_waits(self) -> bool:
+        return self._login.still_waits()
+
+    def login_accepted(self, identity: Identity) -> None:
+        self._login.authorised(identity)
+
+    def login_refused(self, reason: str) -> None:
+        self._login.login_refused(reason)
 
 
 @final

@@ -3,6 +3,9 @@
 They are checked for every method that names a queue or exchange. A publish checks them only when it is routed; so a
 change of permissions increments the version of the topology, or clears the routes that the connection cached.
 
+Most backends know every permission. One that must ask for it first raises `PermissionUnknown`: the session asks, and
+handles its frame again when the answer is there. So a check comes before every effect of a frame.
+
 A refusal is a channel fault, worded as RabbitMQ words it. The default exchange has no name; in permissions it is
 `amq.default`.
 
@@ -28,6 +31,36 @@ READ: Final = "read"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class AnswerWaiter:
+    """A client or operator that waits for the answer of a backend."""
+
+    @abstractmethod
+    def still_waits(self) -> bool:
+        """Whether the answer is of use."""
+
+    @abstractmethod
+    def answered(self, allowed: bool) -> None:
+        """Called once."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class PermissionQuestion(AnswerWaiter):
+    """A permission that is not known yet."""
+
+    @abstractmethod
+    def ask(self, waiter: AnswerWaiter) -> None:
+        """Ask for it; the waiter is called when the rights know the answer."""
+
+
+class PermissionUnknown(Exception):
+    """A frame needs a permission that must be asked for."""
+
+    def __init__(self, question: PermissionQuestion) -> None:
+        super().__init__()
+        self.question = question
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Rights:
     """The current permissions of one client in one virtual host."""
 
@@ -38,8 +71,8 @@ class Rights:
         self.forwards: bool = False
 
     @abstractmethod
-    def allows(self, permission: str, name: str) -> bool:
-        """Whether the client has this permission on the queue or exchange of this name."""
+    def allows(self, permission: str, kind: str, name: str) -> bool:
+        """Whether the client has this permission on the queue or exchange (`kind`) of this name."""
 
     @abstractmethod
     def allows_topic(self, permission: str, exchange: str, routing_key: str) -> bool:
@@ -47,6 +80,10 @@ class Rights:
 
     @abstractmethod
     def has_tag(self, tag: str) -> bool: ...
+
+    def channel_opened(self) -> None:
+        """The connection opened a channel."""
+        return
 
     def to_configure(self, kind: str, name: str) -> None:
         """Raise a fault unless the user may declare and delete the object."""
@@ -74,7 +111,7 @@ class Rights:
 
     def _check(self, permission: str, kind: str, name: str) -> None:
         called = DEFAULT_EXCHANGE if not name and kind == EXCHANGE else name
-        if not self.allows(permission, called):
+        if not self.allows(permission, kind, called):
             where = f"{kind} '{called}' in vhost '{self._vhost}'"
             raise ChannelFault(ACCESS_REFUSED, f"access to {where} refused for user '{self._user}'")
 
@@ -88,7 +125,7 @@ class Rights:
 class NodeRights(Rights):
     """Those of the node itself: everything."""
 
-    def allows(self, permission: str, name: str) -> bool:
+    def allows(self, permission: str, kind: str, name: str) -> bool:
         return True
 
     def allows_topic(self, permission: str, exchange: str, routing_key: str) -> bool:

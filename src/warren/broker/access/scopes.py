@@ -132,7 +132,7 @@ class ScopeRights(Rights):
         self._grants: list[ScopeGrant] = [grant for grant in grants_of(scopes) if grant.vhost.matches(vhost)]
         self._judged: dict[tuple[str, ...], bool] = {}
 
-    def allows(self, permission: str, name: str) -> bool:
+    def allows(self, permission: str, kind: str, name: str) -> bool:
         return self._judge((permission, name))
 
     def allows_topic(self, permission: str, exchange: str, routing_key: str) -> bool:

@@ -40,7 +40,7 @@ from warren.broker.sessions.confirms import Confirms, ConfirmSender
 from warren.broker.sessions.counters import ChannelCounters, ConnectionCounters, PublishCounter
 from warren.broker.sessions.incoming_publishes import UNROUTED, CachedPublish, IncomingContent
 from warren.broker.sessions.output import ConnectionLog, OutputBuffer, OutputGate
-from warren.broker.sessions.ports import NodePort, ReplyInboxPort, SessionPort, VhostPort
+from warren.broker.sessions.ports import NodePort, ReplyInboxPort, SessionPort, VhostEntry, VhostPort
 from warren.broker.sessions.transactions import ChannelTransaction, PendingTxCommit
 from warren.broker.sessions.unacked import AckingConsumer, UnackedDeliveries, UnackedDelivery, requeue_all, tag_of
 from warren.errors import ACCESS_REFUSED, NOT_FOUND, ChannelFault, ConnectionFault
@@ -158,6 +158,10 @@ class Connection(SessionPort, FlushWaiter):
         self.client_properties: Table = {}
         # the permissions of its user in its virtual host
         self.rights: Rights | None = None
+        # whether it may enter the virtual host of connection.open, which waits for the answer
+        self.entry: VhostEntry | None = None
+        # how many permissions its current frame has waited for
+        self.permissions_awaited: int = 0
         self.channels: dict[int, Channel] = {}
         # channels that the client closed in this turn: frames that it had already sent to them are ignored
         self.closed_numbers: set[int] = set()

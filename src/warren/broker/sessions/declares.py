@@ -27,7 +27,7 @@ from librt.strings import read_i32_be
 from mypy_extensions import i64
 
 from warren.broker.access.limits import MAX_QUEUES, UNLIMITED, limit_of
-from warren.broker.access.rights import EXCHANGE, QUEUE
+from warren.broker.access.rights import EXCHANGE, QUEUE, PermissionUnknown
 from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.broker.metadata.transaction import TransactionWaiter, transaction_failed
 from warren.broker.model.equivalence import compare_argument, compare_flag, inequivalent, quoted
@@ -433,9 +433,12 @@ def queue_declare(channel: Channel, method: Method) -> None:
         return
     if not method.passive:
         name = _name_to_declare(channel, name, pending)
+        # a generated name must be the same when the frame is handled again, which a permission may cause as well
+        channel.pending = pending
         if not _declare_queue(channel, name, method, pending):
             pending.wait()
             return
+        channel.pending = None
     queue = _open_queue(channel, name)
     queue.check_usable()
     if not remote_queues.has_current_counts(channel, queue):
@@ -524,7 +527,8 @@ def _add_following(channel: Channel, row: list[QueueDefinition]) -> None:
         try:
             channel.rights.to_configure(QUEUE, name)
             row.append(_new_queue(channel, name, method, len(row)))
-        except ProtocolFault:
+        except (ProtocolFault, PermissionUnknown):
+            # its own frame asks for the permission
             return
 
 

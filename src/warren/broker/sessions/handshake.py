@@ -22,7 +22,8 @@ from typing import Final, final
 
 from warren.broker.access.backends import LoginAttempt, LoginWaiter
 from warren.broker.model.identity import Identity
-from warren.broker.sessions.connection import AWAIT_START_OK, RUNNING, Connection
+from warren.broker.sessions.connection import AWAIT_OPEN, AWAIT_START_OK, RUNNING, Connection
+from warren.broker.sessions.ports import VhostEntry
 from warren.errors import ACCESS_REFUSED, CHANNEL_ERROR, NOT_ALLOWED, ConnectionFault, Distrusted
 from warren.wire.field_tables import Table, decode_table
 from warren.wire.frames import FRAME_MIN
@@ -199,9 +200,35 @@ def _check_limit(name: str, value: int, lowest: int, highest: int) -> None:
 def open_vhost(connection: Connection, method: Method) -> None:
     if not isinstance(method, ConnectionOpen):
         raise ConnectionFault(CHANNEL_ERROR, "unexpected method in connection state opening")
-    vhost = connection.node.enter(connection, method.virtual_host)
+    entry = connection.entry
+    if entry is None:
+        entry = OpenedVhost(connection)
+    vhost = connection.node.enter(connection, method.virtual_host, entry)
+    if vhost is None:
+        connection.entry = entry
+        connection.await_again()
+        return
+    connection.entry = None
     connection.entered(vhost)
     connection.send(ConnectionOpenOk())
+
+
+@final
+class OpenedVhost(VhostEntry):
+    """A client that opens a virtual host, and may have disconnected when it may enter."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection: Connection = connection
+
+    def still_waits(self) -> bool:
+        return self._connection.state == AWAIT_OPEN
+
+    def answered(self, allowed: bool) -> None:
+        self.decided = True
+        self.allowed = allowed
+        if self.still_waits():
+            _go_on(self._connection)
 
 
 def update_secret(connection: Connection, method: ConnectionUpdateSecret) -> None:

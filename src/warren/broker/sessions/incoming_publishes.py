@@ -82,6 +82,12 @@ class IncomingContent:
         self._missing_bytes: i64 = 0
         self._frames: BytesWriter = BytesWriter()
 
+    def add(self, is_header: bool, frame: bytes) -> None:
+        if is_header:
+            self.add_header(frame)
+        else:
+            self.add_body(frame)
+
     def add_header(self, frame: bytes) -> None:
         """Check the announced size here, so that nothing above the limit is ever kept."""
         if self.has_header:
@@ -132,8 +138,8 @@ class IncomingContent:
         return frames
 
     def check(self) -> None:
-        """The content is incomplete, and has no more bytes than its header announced."""
-        assert not self.has_header or 0 < self._missing_bytes <= self.body_bytes, "content is complete, and waits"
+        """The content has no more bytes than its header announced. If it is complete, it waits for a permission."""
+        assert not self.has_header or 0 <= self._missing_bytes <= self.body_bytes, "content is longer than announced"
         assert self.has_header or len(self._frames) == 0, "content has a body, and no header"
 
     def _keep(self, frame: bytes) -> None:

@@ -4,15 +4,19 @@ Everything that a client sends comes through `receive`. Protocol faults are caug
 else. Publishes and acks, which are nearly all of the input, are recognised by their ids and not decoded into methods.
 `HANDLERS` has the function for every other method of an open channel.
 
+A permission may have to be asked for (`PermissionUnknown`). The frame is handled again when the answer is there, and
+all input behind it waits, so that the order is kept. One frame may wait for `PERMISSIONS_A_FRAME_MAX` answers.
+
 Not here: the handshake (`broker.sessions.handshake`), publishes (`broker.sessions.publishes`).
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, final
 
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from warren.broker.access.rights import AnswerWaiter, PermissionUnknown
 from warren.broker.model.message import Message
 from warren.broker.model.turn import METHOD_WORK, SETTLE_WORK
 from warren.broker.sessions import acks, consumers, declares, handshake, publishes, tx_methods
@@ -33,6 +37,7 @@ from warren.errors import (
     COMMAND_INVALID,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
     UNEXPECTED_FRAME,
     ChannelFault,
     ConnectionFault,
@@ -149,6 +154,7 @@ def receive(connection: Connection, data: bytes) -> None:
         return
     connection.reader.feed(data)
     if not connection.held:
+        connection.permissions_awaited = 0
         _step(connection)
 
 
@@ -162,6 +168,7 @@ def resume(connection: Connection) -> None:
 
 def _step(connection: Connection) -> None:
     reader = connection.reader
+    begun_at: i64 = reader.position
     while connection.state < IGNORING:
         try:
             _handle_frames(connection, reader)
@@ -170,8 +177,44 @@ def _step(connection: Connection) -> None:
             _connection_failed(connection, reader, fault)
         except ChannelFault as channel_fault:
             _channel_failed(connection, reader, channel_fault)
+        except PermissionUnknown as unknown:
+            if reader.frame_start != begun_at:
+                connection.permissions_awaited = 0
+            if _await_permission(connection, reader, unknown):
+                return
         except Distrusted as distrusted:
             connection.distrust(str(distrusted))
+
+
+PERMISSIONS_A_FRAME_MAX: Final = 128
+"""A frame that names more objects is refused: it would be handled as often as it has objects."""
+
+
+def _await_permission(connection: Connection, reader: FrameReader, unknown: PermissionUnknown) -> bool:
+    """Ask, and handle the current frame again when the answer is there; False if the frame asked too often."""
+    connection.permissions_awaited += 1
+    if connection.permissions_awaited > PERMISSIONS_A_FRAME_MAX:
+        text = f"a method may need {PERMISSIONS_A_FRAME_MAX} permissions, this one needs more"
+        _channel_failed(connection, reader, ChannelFault(PRECONDITION_FAILED, text))
+        return False
+    connection.await_again()
+    unknown.question.ask(AwaitedPermission(connection))
+    return True
+
+
+@final
+class AwaitedPermission(AnswerWaiter):
+    """The input of a connection, which may have ended when the answer is there."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection = connection
+
+    def still_waits(self) -> bool:
+        return self._connection.state == RUNNING
+
+    def answered(self, allowed: bool) -> None:
+        if self.still_waits():
+            self._connection.turn.inputs.append(self._connection)
 
 
 def _read_header(connection: Connection, data: bytes) -> bytes:
@@ -257,11 +300,11 @@ def _content_frame(channel: Channel, reader: FrameReader) -> None:
     content = channel.content
     if content is None:
         raise ConnectionFault(UNEXPECTED_FRAME, "expected method frame, got non method frame instead")
-    if reader.frame_type == HEADER:
-        content.add_header(reader.frame())
-    else:
-        content.add_body(reader.frame())
+    # complete content waited for the permission to publish, and its last frame is handled again
+    if not content.complete():
+        content.add(reader.frame_type == HEADER, reader.frame())
     if content.complete():
+        publishes.route_if_changed(channel, content.cached)
         channel.content = None
         message = Message(
             content.cached.envelope, content.release(), channel.number, content.body_bytes, content.frame_bytes_max
@@ -335,6 +378,7 @@ def _frame_without_channel(connection: Connection, reader: FrameReader) -> None:
     channel = Channel(connection, reader.channel, vhost)
     connection.channels[int(reader.channel)] = channel
     connection.turn.work += METHOD_WORK
+    channel.rights.channel_opened()
     connection.counters.count_channel_opened()
     channel.send(ChannelOpenOk())
 

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from mypy_extensions import i64, mypyc_attr
 
 from warren.broker.access.backends import LoginAttempt, LoginWaiter
-from warren.broker.access.rights import Rights
+from warren.broker.access.rights import AnswerWaiter, Rights
 from warren.broker.metadata.topology_definitions import ExchangeDefinition, QueueDefinition
 from warren.broker.metadata.transaction import TransactionWaiter
 from warren.broker.model.events import ConnectionOpened
@@ -115,6 +115,19 @@ class SessionPort(OutputPort):
         """Send connection.close with this fault, then wait for close-ok."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class VhostEntry(AnswerWaiter):
+    """Whether a client may enter the virtual host that it opens."""
+
+    def __init__(self) -> None:
+        self.decided: bool = False
+        self.allowed: bool = False
+
+    def answered(self, allowed: bool) -> None:
+        self.decided = True
+        self.allowed = allowed
+
+
 class ReplyInboxPort:
     """A channel's direct-reply consumer, as publishers of replies see it."""
 
@@ -147,8 +160,11 @@ class NodePort:
         """Decide on the new secret of a connected client. The waiter is called within this call, or later."""
 
     @abstractmethod
-    def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
-        """The virtual host of that name, with the connection counted in it; a fault if the connection may not enter."""
+    def enter(self, connection: SessionPort, vhost: str, entry: VhostEntry) -> VhostPort | None:
+        """The virtual host of that name, with the connection counted in it; a fault if the connection may not enter.
+
+        None if that is not decided: `entry` is answered later.
+        """
 
     @abstractmethod
     def rights(self, identity: Identity, vhost: str) -> Rights:

@@ -245,16 +245,8 @@ def accept_publish(
     message: Message,
 ) -> None:
     """Handle a complete publish; `data[header_start:header_end]` is the payload of its content header."""
-    topology = channel.vhost.topology
-    if cached.version != topology.version:
-        steps_before = topology.steps
-        route_publish(cached, topology, channel.vhost.name, channel.rights)
-        _count_steps(channel, topology.steps - steps_before)
-        assert cached.exchange is not None
-        cached.counter = channel.counters.of_exchange(cached.exchange)
-        if channel.vhost.tracing:
-            # `_publish_routed` makes the trace copies
-            cached.fixed = False
+    if cached.version != channel.vhost.topology.version:
+        route_if_changed(channel, cached)
     if message.body_bytes > channel.connection.message_bytes_max:
         raise body_too_large(message.body_bytes, channel.connection.message_bytes_max)
     # the property flags are the last two of these eight octets
@@ -275,6 +267,21 @@ def accept_publish(
         _enqueue(channel, message, cached)
     else:
         _publish_routed(channel, cached, message, [])
+
+
+def route_if_changed(channel: Channel, cached: CachedPublish) -> None:
+    """Check the permissions and find the route, unless both are known. An exception changes nothing."""
+    topology = channel.vhost.topology
+    if cached.version == topology.version:
+        return
+    steps_before = topology.steps
+    route_publish(cached, topology, channel.vhost.name, channel.rights)
+    _count_steps(channel, topology.steps - steps_before)
+    assert cached.exchange is not None
+    cached.counter = channel.counters.of_exchange(cached.exchange)
+    if channel.vhost.tracing:
+        # `_publish_routed` makes the trace copies
+        cached.fixed = False
 
 
 def route_publish(cached: CachedPublish, topology: Topology, vhost: str, rights: Rights) -> None:

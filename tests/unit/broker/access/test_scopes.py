@@ -80,17 +80,17 @@ def test_a_scope_of_another_form_grants_nothing(scope: str) -> None:
 
 def test_a_scope_grants_its_own_permission_alone() -> None:
     granted = rights("read:%2F/orders-*")
-    assert [granted.allows(permission, "orders-1") for permission in ("configure", "write", "read")] == [
+    assert [granted.allows(permission, "queue", "orders-1") for permission in ("configure", "write", "read")] == [
         False,
         False,
         True,
     ]
-    assert not granted.allows("read", "invoices")
+    assert not granted.allows("read", "queue", "invoices")
 
 
 def test_a_scope_of_another_virtual_host_grants_nothing_here() -> None:
-    assert not rights("read:staging/*").allows("read", "orders")
-    assert rights("read:stag*/*", vhost="staging").allows("read", "orders")
+    assert not rights("read:staging/*").allows("read", "queue", "orders")
+    assert rights("read:stag*/*", vhost="staging").allows("read", "queue", "orders")
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_any_permission_in_a_virtual_host_lets_a_token_enter(scopes: list[str], 
 
 def test_a_topic_needs_a_scope_with_a_routing_key() -> None:
     plain, keyed = rights("write:*/amq.topic"), rights("write:*/amq.topic/shop.*")
-    assert plain.allows("write", "amq.topic")
+    assert plain.allows("write", "exchange", "amq.topic")
     assert not plain.allows_topic("write", "amq.topic", "shop.1")
-    assert keyed.allows("write", "amq.topic")
+    assert keyed.allows("write", "exchange", "amq.topic")
     assert keyed.allows_topic("write", "amq.topic", "shop.1")
     assert not keyed.allows_topic("write", "amq.topic", "other.1")
     assert not keyed.allows_topic("read", "amq.topic", "shop.1")

@@ -26,7 +26,7 @@ from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import FlushWaiter, Turn
 from warren.broker.sessions import input as session_input
 from warren.broker.sessions.connection import Connection
-from warren.broker.sessions.ports import NodePort, SessionPort, VhostPort
+from warren.broker.sessions.ports import NodePort, SessionPort, VhostEntry, VhostPort
 from warren.errors import CONNECTION_FORCED, ConnectionFault
 from warren.wire.properties import Properties
 
@@ -118,7 +118,7 @@ class JournalledNode(NodePort):
         assert connection.identity is not None
         waiter.login_accepted(connection.identity)
 
-    def enter(self, connection: SessionPort, vhost: str) -> VhostPort:
+    def enter(self, connection: SessionPort, vhost: str, entry: VhostEntry) -> VhostPort:
         return self.only_vhost
 
     def rights(self, identity: Identity, vhost: str) -> Rights:
