@@ -1,5 +1,5 @@
-"""TLS contexts, from `ssl_options.*`, `management.ssl.*` and `cluster.tls.*`, and the user name in a client's
-certificate.
+"""TLS contexts, from `ssl_options.*`, `management.ssl.*`, `cluster.tls.*` and `auth_http.ssl_options.*`, and the user
+name in a client's certificate.
 
 Every faulty file has its own error sentence.
 
@@ -75,6 +75,21 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     _load_chain(context, settings)
     _load_authorities(context, settings)
     context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def web_client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """The context for asking a web server, whose name is verified: with the system's authorities, or the named ones."""
+    context = ssl.create_default_context()
+    if settings.cacertfile:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _load_authorities(context, settings)
+        context.verify_mode = ssl.CERT_REQUIRED
+    if settings.versions:
+        wanted = sorted(TLS_VERSIONS[version] for version in settings.versions)
+        context.minimum_version, context.maximum_version = wanted[0], wanted[-1]
+    if settings.certfile:
+        _load_chain(context, settings)
     return context
 
 

@@ -49,6 +49,7 @@ from warren.node.cluster.metadata_store import MetadataPump
 from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.disk.disk import Disk
 from warren.node.etcd.store import EtcdStore
+from warren.node.http_auth import HttpAuth, HttpAuthSettings
 from warren.node.listeners import ListenAddress
 from warren.node.logs import Log, LogLevels
 from warren.node.password_checks import PasswordChecks
@@ -217,6 +218,7 @@ def test_every_effect_has_a_handler(loop_name: str, tmp_path: Path) -> None:
         turns.attach(disk.orders())
         turns.attach(CommandQueue(turns.loop, turns.add).orders())
         turns.attach(PasswordChecks(turns.loop, turns.add).orders())
+        turns.attach(HttpAuth(HttpAuthSettings(), turns.loop, turns.add).orders())
         settings = ClusterSettings(peer_listener=ListenAddress("127.0.0.1", 0))
         log = Log(LogLevels({}))
         tokens = TokenVerification(KeySettings(), turns.loop, turns.add, log)

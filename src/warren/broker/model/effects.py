@@ -283,6 +283,24 @@ class VerifyToken(Effect):
 
 
 @final
+class AskWebServer(Effect):
+    """Ask the web server of the authentication backend `http`; answered by `WebServerAnswered`.
+
+    `about` is `user`, `vhost`, `resource` or `topic`. Logins (`user`) and permissions (the others) number their tickets
+    for themselves.
+    """
+
+    def __init__(self, ticket: int, about: str, parameters: list[tuple[str, str]]) -> None:
+        self.ticket = ticket
+        self.about = about
+        self.parameters = parameters
+
+    def facts(self) -> tuple[object, ...]:
+        # without the password: effects are printed
+        return (self.ticket, self.about, *[value for value in self.parameters if value[0] != "password"])
+
+
+@final
 class ProposeTransaction(Effect):
     """Commit a transaction to the cluster's metadata store; answered by `TransactionDecided`.
 

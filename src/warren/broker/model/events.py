@@ -245,6 +245,17 @@ class SigningKeysFetched(Event):
         self.changed = changed
 
 
+@final
+class WebServerAnswered(Event):
+    """The answer to `AskWebServer`, in lower case; empty if there was none, for the reason in `fault`."""
+
+    def __init__(self, ticket: int, about: str, answer: str, fault: str = "") -> None:
+        self.ticket = ticket
+        self.about = about
+        self.answer = answer
+        self.fault = fault
+
+
 class ClusterEvent(Event):
     """A fact about another node or the cluster's metadata store."""
 
