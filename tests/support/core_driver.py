@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from warren.broker.access.passwords import is_password
 from warren.broker.broker import Broker
 from warren.broker.model.effects import (
+    AskWebServer,
     CloseConnection,
     CompleteCommand,
     Effect,
@@ -29,6 +30,7 @@ from warren.broker.model.events import (
     ConnectionOpened,
     Event,
     PasswordVerified,
+    WebServerAnswered,
 )
 from warren.broker.model.settings import BrokerSettings
 from warren.errors import CommandRefused
@@ -69,6 +71,8 @@ class Core:
         self.answers: dict[int, CompleteCommand] = {}
         # passwords that are not checked yet
         self.asked: list[VerifyPassword] = []
+        # questions to a web server that are not answered yet
+        self.questions: list[AskWebServer] = []
         self.closed: list[int] = []
         self.unread: set[int] = set()
         self._clients: dict[int, Client] = {}
@@ -152,6 +156,13 @@ class Core:
             good = is_password(order.password, order.algorithm, order.password_hash)
             self.turn(PasswordVerified(order.ticket, good))
 
+    def answer(self, answer: str = "allow", fault: str = "", at: int = 0) -> AskWebServer:
+        """Answer a question to the web server, the oldest unless `at` says otherwise; returns the question."""
+        question = self.questions.pop(at)
+        self.turn(WebServerAnswered(question.ticket, question.about, answer, fault))
+        self.settle()
+        return question
+
     def held_bytes(self) -> int:
         return int(self.broker.turn.held_bytes)
 
@@ -173,6 +184,8 @@ class Core:
             self.closed.append(effect.connection_id)
         elif isinstance(effect, VerifyPassword):
             self.asked.append(effect)
+        elif isinstance(effect, AskWebServer):
+            self.questions.append(effect)
         elif isinstance(effect, CompleteCommand):
             self.answers[effect.ticket] = effect
         elif isinstance(effect, Note):

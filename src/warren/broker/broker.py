@@ -199,7 +199,7 @@ class Broker(NodePort, VhostOwner, ClientService, FlushWaiter):
     def _add_handlers(self) -> None:
         self.control.add(UserCommands(self.access, self.vhosts))
         self.control.add(VhostCommands(self.vhosts, self.access, self.policies))
-        self.control.add_deferring(LoginCommands(self._logins, self.turn))
+        self.control.add_deferring(LoginCommands(self._logins, self.vhosts, self.turn))
         self.control.add(PolicyCommands(self.policies, self.vhosts))
         self.control.add(self.parameters)
         self.control.add(TopologyCommands(self.vhosts))

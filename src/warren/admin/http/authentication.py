@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from warren.admin.command_queue import CommandQueue
 from warren.admin.http.responses import login_failed, not_authorised
 from warren.broker.broker import Broker
-from warren.broker.commands.requests import Authenticate
+from warren.broker.commands.requests import Authenticate, ListVhostsOf
 from warren.broker.model.identity import Identity
 from warren.errors import CommandRefused
 
@@ -78,8 +78,14 @@ class Authenticator:
                 raise not_authorised("User can only log in via localhost") from None
             raise login_failed() from None
         assert isinstance(identity, Identity)
-        vhosts = [vhost for vhost in self._broker.vhosts if self._broker.may_enter(identity, vhost)]
-        return ApiUser(identity.name, self._broker.tags(identity), sorted(vhosts), identity)
+        return ApiUser(identity.name, self._broker.tags(identity), await self._vhosts_of(identity, peer_host), identity)
+
+    async def _vhosts_of(self, identity: Identity, peer_host: str) -> list[str]:
+        if identity.answers_later():
+            names = await self._command_queue.carry_out(ListVhostsOf(identity, peer_host))
+            assert isinstance(names, list)
+            return names
+        return sorted(vhost for vhost in self._broker.vhosts if self._broker.may_enter(identity, vhost))
 
     def forget_attempts(self) -> None:
         """Reset the counters."""

@@ -8,7 +8,7 @@ An answer may take time: the waiter is called within the call or later. The answ
 permission that must be asked for first is an exception (`broker.access.rights`).
 
 Not here: which backends are asked, in which order (`broker.access.logins`), the users of this broker
-(`broker.access.internal_backend`), tokens (`broker.access.token_backend`).
+(`broker.access.internal_backend`), tokens (`broker.access.token_backend`), web servers (`broker.access.http_backend`).
 """
 
 import ipaddress

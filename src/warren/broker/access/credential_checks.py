@@ -59,8 +59,9 @@ class CredentialCheck:
 class CredentialChecks:
     """The checks of one backend, waiting and running."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, running_max: int = RUNNING_CHECKS_MAX) -> None:
         self._turn: Turn = turn
+        self._running_max: int = running_max
         self._tickets: int = 0
         self._running: dict[int, CredentialCheck] = {}
         # by digest, running and queued
@@ -121,7 +122,7 @@ class CredentialChecks:
             self._address_checks.pop(check.host, None)
 
     def _start_queued(self) -> None:
-        while self._queued_hosts and len(self._running) < RUNNING_CHECKS_MAX:
+        while self._queued_hosts and len(self._running) < self._running_max:
             check = self._next_queued()
             if not check.wanted():
                 check.candidates = []

@@ -23,12 +23,13 @@ import ipaddress
 from typing import Final, final
 
 from warren.broker.access.backends import AuthBackend, LoginAttempt, LoginWaiter, shown_name
+from warren.broker.access.http_backend import HttpBackend
 from warren.broker.access.internal_backend import InternalBackend
 from warren.broker.access.rights import AnswerWaiter, NodeRights, Rights
 from warren.broker.access.token_backend import TokenBackend
 from warren.broker.access.users import AccessCatalog
-from warren.broker.model.events import Event, PasswordVerified, SigningKeysFetched, TokenVerified
-from warren.broker.model.identity import INTERNAL, NO_USER, NODE, OAUTH2, Identity
+from warren.broker.model.events import Event, PasswordVerified, SigningKeysFetched, TokenVerified, WebServerAnswered
+from warren.broker.model.identity import CACHE, HTTP, INTERNAL, NO_USER, NODE, OAUTH2, Identity
 from warren.broker.model.settings import BrokerSettings
 from warren.broker.model.turn import TimerTarget, Turn
 
@@ -91,6 +92,11 @@ class Logins:
             self._backends[OAUTH2] = self.tokens
         # the names of the backends that authenticate, and authorise, in the order in which they are asked
         self._chain: list[tuple[str, str]] = settings.authentication.backends
+        self.http: HttpBackend | None = None
+        http = settings.authentication.http
+        if http is not None:
+            name = CACHE if any(CACHE in place for place in self._chain) else HTTP
+            self._backends[name] = self.http = HttpBackend(name, http, turn, secret)
 
     def log_in(self, attempt: LoginAttempt, waiter: LoginWaiter) -> None:
         """Decide a login; the waiter is called within this call, or later."""
@@ -124,6 +130,9 @@ class Logins:
         elif isinstance(event, SigningKeysFetched):
             if self.tokens is not None:
                 self.tokens.keys_fetched(event.changed)
+        elif isinstance(event, WebServerAnswered):
+            assert self.http is not None, "no web server was asked without this backend"
+            self.http.answered(event)
         else:
             return False
         return True

@@ -10,7 +10,8 @@ A refusal is a channel fault, worded as RabbitMQ words it. The default exchange 
 `amq.default`.
 
 Not here: which method needs which permission (`broker.sessions`), the permissions of internal users
-(`broker.access.internal_backend`) and of tokens (`broker.access.scopes`).
+(`broker.access.internal_backend`), of tokens (`broker.access.scopes`), and of web servers
+(`broker.access.http_backend`).
 """
 
 from abc import abstractmethod

@@ -15,6 +15,7 @@ from typing import Final, final
 from warren.broker.access.backends import LoginAttempt, LoginWaiter
 from warren.broker.access.limits import checked_user_limits, checked_vhost_limits, limits_without
 from warren.broker.access.logins import Logins
+from warren.broker.access.rights import AnswerWaiter
 from warren.broker.access.users import AccessCatalog, CachedPattern, Permission, TopicPermission
 from warren.broker.commands.control import CommandHandler, DeferringHandler, ProposedNames
 from warren.broker.commands.policies import add_policies_removal
@@ -27,6 +28,7 @@ from warren.broker.commands.requests import (
     DeleteUser,
     DeleteVhost,
     EmptyVhost,
+    ListVhostsOf,
     PutUser,
     PutVhost,
     SetPermission,
@@ -233,19 +235,78 @@ class UserCommands(CommandHandler):
 
 @final
 class LoginCommands(DeferringHandler):
-    """`Authenticate`, answered with an `Identity` when the login is decided."""
+    """`Authenticate` and `ListVhostsOf`, answered when the login and the last virtual host are decided."""
 
-    def __init__(self, logins: Logins, turn: Turn) -> None:
+    def __init__(self, logins: Logins, vhosts: dict[str, Vhost], turn: Turn) -> None:
         self._logins: Logins = logins
+        self._vhosts: dict[str, Vhost] = vhosts
         self._turn: Turn = turn
 
     def kinds(self) -> list[type[Command]]:
-        return [Authenticate]
+        return [Authenticate, ListVhostsOf]
 
     def begin(self, ticket: int, command: Command) -> None:
+        if isinstance(command, ListVhostsOf):
+            VhostListing(ticket, command, sorted(self._vhosts), self._logins, self._turn).ask_next()
+            return
         assert isinstance(command, Authenticate)
         attempt = LoginAttempt(command.user, command.password, command.peer_host, "", False)
         self._logins.log_in(attempt, CommandLogin(ticket, command, self._turn))
+
+
+VHOSTS_ASKED_AT_ONCE: Final = 8
+"""So that one request over HTTP does not take all questions that the node may ask at a time."""
+
+
+@final
+class VhostListing:
+    """The virtual hosts that a client may enter, while a backend decides about them."""
+
+    def __init__(self, ticket: int, command: ListVhostsOf, names: list[str], logins: Logins, turn: Turn) -> None:
+        self._ticket: int = ticket
+        self._command: ListVhostsOf = command
+        self._left: list[str] = names
+        self._logins: Logins = logins
+        self._turn: Turn = turn
+        self._entered: list[str] = []
+        self._asked: int = 0
+        self._asking: bool = False
+
+    def ask_next(self) -> None:
+        """Ask about more virtual hosts; the answer of the command follows the last one."""
+        if self._asking:
+            # an answer within the call: the loop below goes on
+            return
+        self._asking = True
+        while self._left and self._asked < VHOSTS_ASKED_AT_ONCE:
+            name = self._left.pop(0)
+            self._asked += 1
+            identity, peer_host = self._command.identity, self._command.peer_host
+            self._logins.ask_to_enter(identity, name, peer_host, ListedVhost(self, name))
+        self._asking = False
+        if not self._asked:
+            self._turn.effects.append(CompleteCommand(self._ticket, sorted(self._entered)))
+
+    def decided(self, name: str, allowed: bool) -> None:
+        self._asked -= 1
+        if allowed:
+            self._entered.append(name)
+        self.ask_next()
+
+
+@final
+class ListedVhost(AnswerWaiter):
+    """One of them."""
+
+    def __init__(self, listing: VhostListing, name: str) -> None:
+        self._listing: VhostListing = listing
+        self._name: str = name
+
+    def still_waits(self) -> bool:
+        return True
+
+    def answered(self, allowed: bool) -> None:
+        self._listing.decided(self._name, allowed)
 
 
 @final

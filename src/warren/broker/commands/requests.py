@@ -10,6 +10,7 @@ Not here: their handlers (the other modules of `broker.commands`), declaring obj
 from typing import final
 
 from warren.broker.model.events import Command
+from warren.broker.model.identity import Identity
 from warren.broker.policies.parameters import Parameter
 from warren.broker.policies.policies import Policy
 from warren.wire.field_tables import Table
@@ -130,6 +131,15 @@ class Authenticate(Command):
     def __init__(self, user: str, password: str, peer_host: str) -> None:
         self.user = user
         self.password = password
+        self.peer_host = peer_host
+
+
+@final
+class ListVhostsOf(Command):
+    """The virtual hosts that a client who has logged in may enter. Answered with their names, sorted."""
+
+    def __init__(self, identity: Identity, peer_host: str) -> None:
+        self.identity = identity
         self.peer_host = peer_host
 
 

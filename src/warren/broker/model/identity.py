@@ -10,6 +10,10 @@ from typing import Final, final
 
 INTERNAL: Final = "internal"
 OAUTH2: Final = "oauth2"
+HTTP: Final = "http"
+CACHE: Final = "cache"
+"""`http` with answers that are kept for a time."""
+
 NODE: Final = "node"
 """The backend of connections of the node itself, which may do everything."""
 
@@ -44,6 +48,10 @@ class Identity:
     def is_internal(self) -> bool:
         """Whether the permissions are those of a user of this broker."""
         return self.authz == INTERNAL
+
+    def answers_later(self) -> bool:
+        """Whether the backend that authorises it must ask a web server first."""
+        return self.authz in (HTTP, CACHE)
 
     def has_expired(self, now_ms: int) -> bool:
         return 0 < self.expires_at_ms <= now_ms

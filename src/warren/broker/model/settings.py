@@ -55,6 +55,17 @@ class OAuth2Settings:
 
 
 @final
+class HttpBackendSettings:
+    """How long a web server may take to decide, and how long its answers are kept (`auth_http.*`, `auth_cache.*`)."""
+
+    def __init__(self, timeout_ms: int = 15_000, cache_ttl_ms: int = 0, caches_refusals: bool = False) -> None:
+        self.timeout_ms = timeout_ms
+        # 0: answers are not kept
+        self.cache_ttl_ms = cache_ttl_ms
+        self.caches_refusals = caches_refusals
+
+
+@final
 class AuthenticationSettings:
     """Who is asked about a login."""
 
@@ -65,6 +76,8 @@ class AuthenticationSettings:
         self.initial_frame_max = 4096
         # of the backend `oauth2`, if it is among them
         self.oauth2: OAuth2Settings | None = None
+        # of the backend `http` or `cache`, if it is among them
+        self.http: HttpBackendSettings | None = None
 
 
 @final
