@@ -49,11 +49,13 @@ from warren.node.config.settings import NodeSettings
 from warren.node.disk.disk import Disk
 from warren.node.disk.file_io import os_error_text
 from warren.node.disk.journal_writer import CLOSE_PATIENCE_S
+from warren.node.http_auth import HttpAuth
 from warren.node.http_listeners import HttpListeners
 from warren.node.listeners import ListenAddress, OpenListener, accept_on, bind, bind_all, bound_address
 from warren.node.logs import Log
 from warren.node.password_checks import PasswordChecks
 from warren.node.resources import DiskWatch, MemoryWatch
+from warren.node.signing_keys import is_trusted_url
 from warren.node.tls import server_context
 from warren.node.token_verification import TokenVerification
 from warren.node.turn_loop import Clock, Core, TurnLoop
@@ -106,6 +108,9 @@ def _warn_of_settings(settings: NodeSettings, presence: NodeAddresses, log: Log)
     broker = settings.broker
     if (broker.default_user, broker.default_pass) == ("guest", "guest") and not broker.starts_empty:
         log.warning("credentials.defaulted", user="guest", advice="set default_user and default_pass")
+    urls = list(dict.fromkeys(url for url in settings.http_auth.urls.values() if not is_trusted_url(url)))
+    if broker.authentication.http is not None and urls:
+        log.warning("passwords.unencrypted", urls=",".join(urls), advice="use https for auth_http.*_path")
 
 
 async def import_boot_definitions(importer: DefinitionImporter, paths: list[str]) -> int:
@@ -230,6 +235,8 @@ class Node:
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
         tokens = self._verify_tokens(loop)
+        http_auth = HttpAuth(self._settings.http_auth, loop, self._turns.add)
+        self._turns.attach(http_auth.orders())
         self._turns.attach({PauseService: self._pause, ResumeService: self._resume, RestartNode: self._start_anew})
         if self._disk is not None:
             self._start_disk(self._disk)
@@ -241,6 +248,7 @@ class Node:
         except ConfigError:
             passwords.close()
             tokens.close()
+            http_auth.close()
             if self._disk is not None:
                 await self._close_disk(self._disk)
             raise
@@ -254,6 +262,7 @@ class Node:
         memory.stop()
         passwords.close()
         tokens.close()
+        http_auth.close()
         facts.stop()
         await self._let_last_bytes_out(loop)
         await self._http.end_traces()

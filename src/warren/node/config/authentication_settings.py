@@ -7,15 +7,17 @@ numbers are the order in which the backends are asked.
 `auth_oauth2.scope_aliases` has two forms, those of later versions of RabbitMQ: `.N.alias` with `.N.scope`, and
 `.ALIAS = SCOPES`. RabbitMQ 3.10 has aliases in its advanced configuration only.
 
-Not here: the keys and their parsers (`node.config.keys`), the backends (`broker.access.backends`).
+Not here: the keys and their parsers (`node.config.keys`), the settings of `http` and `cache`
+(`node.config.http_auth_settings`), the backends (`broker.access.backends`).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from warren.broker.model.identity import INTERNAL, OAUTH2
+from warren.broker.model.identity import CACHE, HTTP, INTERNAL, OAUTH2
 from warren.broker.model.settings import AuthenticationSettings, OAuth2Settings
 from warren.errors import ConfigError
+from warren.node.config.http_auth_settings import http_backend_settings
 from warren.node.signing_keys import ALGORITHMS, KeySettings, read_key_files, trust_of
 
 AUTH_BACKENDS = {
@@ -23,6 +25,10 @@ AUTH_BACKENDS = {
     "rabbit_auth_backend_internal": INTERNAL,
     "oauth2": OAUTH2,
     "rabbit_auth_backend_oauth2": OAUTH2,
+    "http": HTTP,
+    "rabbit_auth_backend_http": HTTP,
+    "cache": CACHE,
+    "rabbit_auth_backend_cache": CACHE,
 }
 """The backends by the names that RabbitMQ gives them."""
 
@@ -46,6 +52,7 @@ def authentication_settings(
         settings.oauth2 = _oauth2_settings(values, families)
     elif any(name.startswith("oauth2.") and name not in _HOLDS_ANYWAY for name in [*values, *families]):
         raise ConfigError("auth_oauth2.* has no effect without auth_backends.N = oauth2")
+    settings.http = http_backend_settings(settings.backends, values)
     return settings
 
 
@@ -63,7 +70,7 @@ def _chain(named: Mapping[str, str]) -> list[tuple[str, str]]:
             place[one] = backend
     chosen = [places[number] for number in sorted(places)]
     chain = [(place.get(_AUTHN) or place[_AUTHZ], place.get(_AUTHZ) or place[_AUTHN]) for place in chosen]
-    if (INTERNAL, OAUTH2) in chain:
+    if any(authz == OAUTH2 != authn for authn, authz in chain):
         raise ConfigError("auth_backends.N.authz = oauth2 needs .authn = oauth2: only the login's token has scopes")
     return chain
 

@@ -19,6 +19,8 @@ from warren.broker.policies.keys import MASTER_LOCATORS
 from warren.node.config import values
 from warren.node.config.authentication_settings import AUTH_BACKENDS
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
+from warren.node.config.http_auth_settings import CACHE_MODULES, HTTP_BACKENDS
+from warren.node.http_auth import GET, POST
 from warren.node.logs import FORMATS, LEVELS
 from warren.node.signing_keys import ALGORITHMS as TOKEN_ALGORITHMS
 from warren.node.tls import TLS_VERSIONS
@@ -32,6 +34,26 @@ CREDENTIAL_VALIDATORS = (ACCEPT_EVERYTHING, MIN_PASSWORD_LENGTH, PASSWORD_REGEXP
 
 SUPPORTED_KEYS: dict[str, tuple[str, Parser]] = {
     "auth_backends.*": ("auth_backends", values.one_of(AUTH_BACKENDS)),
+    "auth_cache.cache_module": ("auth_cache.cache_module", values.one_of(CACHE_MODULES)),
+    "auth_cache.cache_refusals": ("auth_cache.cache_refusals", values.truth),
+    "auth_cache.cache_ttl": ("auth_cache.cache_ttl", values.whole_number(1, 86_400_000)),
+    "auth_cache.cached_backend": ("auth_cache.cached_backend", values.one_of(HTTP_BACKENDS)),
+    "auth_cache.cached_backend.authn": ("auth_cache.cached_backend.authn", values.one_of(HTTP_BACKENDS)),
+    "auth_cache.cached_backend.authz": ("auth_cache.cached_backend.authz", values.one_of(HTTP_BACKENDS)),
+    "auth_http.connection_timeout": ("auth_http.connection_timeout", values.whole_number(1, 600_000)),
+    "auth_http.http_method": ("auth_http.http_method", values.one_of((GET, POST))),
+    "auth_http.request_timeout": ("auth_http.request_timeout", values.whole_number(1, 600_000)),
+    "auth_http.resource_path": ("auth_http.resource_path", values.web_address),
+    "auth_http.ssl_options.cacertfile": ("auth_http_tls.cacertfile", values.name),
+    "auth_http.ssl_options.certfile": ("auth_http_tls.certfile", values.name),
+    "auth_http.ssl_options.hostname_verification": ("auth_http.hostname_verification", values.one_of(("wildcard",))),
+    "auth_http.ssl_options.keyfile": ("auth_http_tls.keyfile", values.name),
+    "auth_http.ssl_options.password": ("auth_http_tls.password", values.text),
+    "auth_http.ssl_options.verify": ("auth_http.verify", values.one_of(("verify_peer",))),
+    "auth_http.ssl_options.versions.*": ("auth_http_tls_versions", values.one_of(TLS_VERSIONS)),
+    "auth_http.topic_path": ("auth_http.topic_path", values.web_address),
+    "auth_http.user_path": ("auth_http.user_path", values.web_address),
+    "auth_http.vhost_path": ("auth_http.vhost_path", values.web_address),
     "auth_mechanisms.*": ("auth_mechanisms", values.name),
     "auth_oauth2.additional_scopes_key": ("oauth2.additional_scopes_key", values.name),
     "auth_oauth2.algorithms.*": ("oauth2.algorithms", values.one_of(TOKEN_ALGORITHMS)),
@@ -258,8 +280,8 @@ _NO_BACKEND = "users are Warren's own, and it cannot ask others about them"
 _WEAKER_TLS = "TLS would be less strict than it asks for"
 
 REFUSED_KEYS: dict[str, str] = {
-    "auth_cache.*": _NO_BACKEND,
-    "auth_http.*": _NO_BACKEND,
+    "auth_cache.*": "answers would not be kept as it asks for",
+    "auth_http.*": "the web server would not be asked as it says",
     "auth_ldap.*": _NO_BACKEND,
     "auth_oauth2.*": "tokens would not be checked as it asks for",
     "management.csp.*": "the pages have a policy of their own, which cannot be changed",
@@ -279,6 +301,10 @@ REFUSED_KEYS: dict[str, str] = {
 """Keys that ask for security, and what would happen if they were ignored."""
 
 HOLDS_ANYWAY: dict[str, str] = {
+    "auth_http.ssl_options": "none",
+    "auth_http.ssl_options.client_renegotiation": "false",
+    "auth_http.ssl_options.fail_if_no_peer_cert": "true",
+    "auth_http.ssl_options.secure_renegotiate": "true",
     "auth_oauth2.https.crl_check": "false",
     "prometheus.authentication.enabled": "false",
     "management.ssl.client_renegotiation": "false",

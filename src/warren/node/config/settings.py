@@ -31,6 +31,7 @@ from warren.errors import ConfigError
 from warren.node.config import values
 from warren.node.config.authentication_settings import authentication_settings, token_key_settings
 from warren.node.config.cluster_settings import ClusterSettings, cluster_settings
+from warren.node.config.http_auth_settings import http_auth_settings
 from warren.node.config.http_settings import HttpSettings, http_settings, load_balancers_of
 from warren.node.config.keys import (
     ACCEPT_EVERYTHING,
@@ -44,6 +45,7 @@ from warren.node.config.keys import (
     nearest_key,
     refusal,
 )
+from warren.node.http_auth import HttpAuthSettings
 from warren.node.listeners import ListenAddress
 from warren.node.logs import CATEGORIES, DEFAULT, LEVELS, PLAINTEXT
 from warren.node.proxy_protocol import LoadBalancers
@@ -187,6 +189,8 @@ class NodeSettings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     # of the authentication backend oauth2
     token_keys: KeySettings = field(default_factory=KeySettings)
+    # of the authentication backend http
+    http_auth: HttpAuthSettings = field(default_factory=HttpAuthSettings)
     data_dir: str = DEFAULT_DATA_DIRECTORY
     config_file: str = ""
     # start in the stopped state
@@ -257,6 +261,7 @@ def read_settings(flags: NodeFlags, environment: Mapping[str, str]) -> NodeSetti
     settings = NodeSettings(
         broker=_broker_settings(gathered, flags),
         token_keys=token_key_settings(gathered.values, gathered.families),
+        http_auth=http_auth_settings(gathered.values, gathered.families),
         tcp_listeners=_tcp_listeners(gathered, flags),
         ssl_listeners=_ssl_listeners(gathered),
         http=_http_settings(gathered, flags),

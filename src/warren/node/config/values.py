@@ -13,6 +13,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
 
 from warren.broker.cluster.addresses import NodeAddress, parse_address, parse_node
 from warren.broker.model.name_pattern import NamePattern
@@ -61,6 +62,18 @@ def trusted_url(value: str) -> str:
     """An address whose answers nobody on the way can change."""
     if not is_trusted_url(value):
         raise ValueError("a URL with https, or with http and a host name of this machine")
+    return value
+
+
+def web_address(value: str) -> str:
+    """The address of a web server, to which parameters are added."""
+    parts = urlsplit(value)
+    try:
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not value.isascii() or " " in value or "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("a URL like https://auth.example.com/user, without a user, a query and a fragment")
     return value
 
 
