@@ -45,6 +45,7 @@ _SLOW = (
     "durability/test_streams.py",
     "hostile/test_bad_streams.py",
     "hostile/test_rule_at_scale.py",
+    "node/test_http_auth_beside_rabbitmq.py",
     "node/test_oauth2_beside_rabbitmq.py",
     "test_bank*.py",
     "test_client_failover.py",
