@@ -3,11 +3,11 @@
 The blocks of a page share a namespace and a node of their own; 5672 and 15672 in their source become its ports. A block
 right above a `text` block prints exactly that. For a page that shows how to make certificates and how to configure TLS,
 or keys and tokens, its openssl commands are run, its configuration starts the node, and 5671 becomes the node's TLS
-port. On a page that
-kills its node with `kill -9`, the node is started again with the same data, and the blocks that follow are a program of
-their own.
+port. A web server that a page starts gets a free port in place of 8000. On a page that kills its node with `kill -9`,
+the node is started again with the same data, and the blocks that follow are a program of their own.
 """
 
+import functools
 import json
 import os
 import re
@@ -23,6 +23,7 @@ import pytest
 from tests.docs import run_blocks
 from tests.docs.pages import Block, Page, pages, starts_cluster
 from tests.node.serving import Serving
+from tests.support.ports import free_port
 
 RUN_DEADLINE_S = 90
 SPARK_DEADLINE_S = 480
@@ -88,7 +89,13 @@ def own_configuration(page: Page) -> str:
     """That of a page whose examples need one: for TLS, or for tokens."""
     chosen = ("listeners.ssl.", "auth_backends.")
     found = [block.text for block in page.blocks_in("ini") if any(key in block.text for key in chosen)]
-    return found[0].replace("5671", "127.0.0.1:0") if found else ""
+    return found[0].replace("5671", "127.0.0.1:0").replace("localhost:8000", f"localhost:{web_port()}") if found else ""
+
+
+@functools.cache
+def web_port() -> str:
+    """Of the web server that a page starts, in place of 8000."""
+    return str(free_port())
 
 
 def pointed_at(node: Serving, source: str) -> str:
@@ -96,7 +103,7 @@ def pointed_at(node: Serving, source: str) -> str:
     for protocol, usual in (("amqp", "5672"), ("amqps", "5671"), ("http", "15672")):
         if re.search(rf"\b{usual}\b", source):
             source = re.sub(rf"\b{usual}\b", str(node.address(protocol)[1]), source)
-    return source
+    return source.replace('("127.0.0.1", 8000)', f'("127.0.0.1", {web_port()})')
 
 
 @pytest.mark.timeout(SPARK_DEADLINE_S + RUN_DEADLINE_S)
