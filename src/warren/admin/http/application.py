@@ -199,8 +199,7 @@ class Application:
         """Send each chunk as it is read. Stop when the client has gone."""
         try:
             async for chunk in chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                if await call.request.is_disconnected():
+                if not await _sent(send, chunk) or await call.request.is_disconnected():
                     return
         except Exception as bug:
             self._log_bug(call, bug)
@@ -274,6 +273,15 @@ class Application:
             headers["cache-control"] = "no-cache" if "etag" in answer.headers else "no-store"
         headers |= answer.headers
         return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
+
+
+async def _sent(send: Callable[[dict[str, Any]], Awaitable[None]], chunk: bytes) -> bool:
+    """False if the client has gone. uvloop raises an error for a socket whose end has not been reported yet."""
+    try:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except RuntimeError:
+        return False
+    return True
 
 
 def _fault_response(fault: HttpFault) -> ApiResponse:

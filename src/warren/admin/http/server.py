@@ -129,9 +129,7 @@ class HttpConnection(HttpToolsProtocol):
             awaiting_head = True
         if awaiting_head:
             self._head_bytes += len(data)
-            head, end, rest = data.partition(b"
-
-")
+            head, end, rest = data.partition(b"\r\n\r\n")
             data = _UPGRADE.sub(_NO_UPGRADE, head) + end + rest
         else:
             self._trailer_bytes += len(data)

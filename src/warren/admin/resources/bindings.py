@@ -24,7 +24,7 @@ from warren.admin.http.responses import (
 )
 from warren.admin.http.router import Resource, Routes, in_vhost, manager
 from warren.admin.http.schemas import TABLE, TEXT, an_object
-from warren.admin.listing.lists import ObjectList, chunks, full_rows
+from warren.admin.listing.lists import ObjectList, full_rows, in_slices
 from warren.admin.listing.responses import list_response, object_response, rows_response
 from warren.admin.rabbitmq_json import amqp_json
 from warren.admin.resources.exchanges import DEFAULT_IN_PATHS, exchange_named
@@ -77,9 +77,8 @@ def implicit_binding(vhost: str, queue: str) -> BindingFacts:
 async def bindings_in(topology: Topology) -> list[BindingFacts]:
     """Of a moment; the facts are made in slices."""
     bindings = [binding for exchange in topology.exchanges.values() for binding in exchange.outgoing]
-    names = chunks(list(topology.queues))
-    found = [implicit_binding(topology.vhost, name) async for some in names for name in some]
-    return found + [binding_facts(topology.vhost, binding) async for some in chunks(bindings) for binding in some]
+    found = [implicit_binding(topology.vhost, name) async for name in in_slices(list(topology.queues))]
+    return found + [binding_facts(topology.vhost, binding) async for binding in in_slices(bindings)]
 
 
 def leading_to(topology: Topology, destination: QueuePort | Exchange) -> Iterator[BindingFacts]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from warren.admin import message_stats
-from warren.admin.listing.lists import chunks
+from warren.admin.listing.lists import in_slices
 from warren.admin.ports import HistoryPort, SampleSpans
 from warren.admin.rabbitmq_json import GARBAGE_COLLECTION, NO_RATE, amqp_json, suite_words
 from warren.broker.broker import Broker
@@ -172,15 +172,14 @@ class ChannelRows:
         # of each queue: a channel may have thousands of consumers of one
         active: dict[QueuePort, set[ConsumerPort]] = {}
         consumers = []
-        async for some in chunks(list(channel.consumers.values())):
-            for consumer in some:
-                queue = consumer.queue
-                if queue not in active:
-                    # only the home node of a queue knows which consumer is active
-                    known = queue.consumers() if isinstance(queue, Queue | Stream) else []
-                    active[queue] = {one for one, is_active in known if is_active}
-                is_active = consumer in active[queue] or not isinstance(queue, Queue | Stream)
-                consumers.append(consumer_row(self._node, consumer, is_active))
+        async for consumer in in_slices(list(channel.consumers.values())):
+            queue = consumer.queue
+            if queue not in active:
+                # only the home node of a queue knows which consumer is active
+                known = queue.consumers() if isinstance(queue, Queue | Stream) else []
+                active[queue] = {one for one, is_active in known if is_active}
+            is_active = consumer in active[queue] or not isinstance(queue, Queue | Stream)
+            consumers.append(consumer_row(self._node, consumer, is_active))
         return {
             "consumer_details": consumers,
             "deliveries": self._deliveries(channel),
@@ -254,13 +253,12 @@ async def deliveries_by_channel(
 ) -> list[dict[str, Any]]:
     """What each channel received from a queue."""
     rows = []
-    async for channels in chunks(list(_channels(broker, queue.vhost))):
-        for channel in channels:
-            counter = channel.counters.taken_from.get(queue)
-            if counter is not None:
-                counted = message_stats.delivery_counters(counter.total)
-                stats = history.rated("channel_queue", part_key(channel, queue.name), counted, None)
-                rows.append({"channel_details": channel_details(node, channel), "stats": stats})
+    async for channel in in_slices(list(_channels(broker, queue.vhost))):
+        counter = channel.counters.taken_from.get(queue)
+        if counter is not None:
+            counted = message_stats.delivery_counters(counter.total)
+            stats = history.rated("channel_queue", part_key(channel, queue.name), counted, None)
+            rows.append({"channel_details": channel_details(node, channel), "stats": stats})
     return rows
 
 
@@ -269,13 +267,12 @@ async def publishes_by_channel(
 ) -> list[dict[str, Any]]:
     """What each channel published to an exchange."""
     rows = []
-    async for channels in chunks(list(_channels(broker, vhost))):
-        for channel in channels:
-            counter = channel.counters.published_to.get(exchange)
-            if counter is not None:
-                counted = {"publish": int(counter.published)}
-                stats = history.rated("channel_exchange", part_key(channel, exchange.name), counted, None)
-                rows.append({"channel_details": channel_details(node, channel), "stats": stats})
+    async for channel in in_slices(list(_channels(broker, vhost))):
+        counter = channel.counters.published_to.get(exchange)
+        if counter is not None:
+            counted = {"publish": int(counter.published)}
+            stats = history.rated("channel_exchange", part_key(channel, exchange.name), counted, None)
+            rows.append({"channel_details": channel_details(node, channel), "stats": stats})
     return rows
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from warren.admin import message_stats
 from warren.admin.listing.columns import ALL_COLUMNS, ColumnSelection
-from warren.admin.listing.lists import chunks
+from warren.admin.listing.lists import in_slices
 from warren.admin.ports import HistoryPort, SampleSpans
 from warren.admin.rabbitmq_json import GARBAGE_COLLECTION, NO_RATE, amqp_json
 from warren.admin.resources.connection_rows import connection_details, consumer_row
@@ -337,8 +337,8 @@ class QueueRows:
 
     async def _consumers_of(self, queue: QueuePort) -> list[dict[str, Any]]:
         """Consumers whose clients are connected to this node."""
-        found = chunks(consumers_here(queue, self.real(queue)))
-        return [consumer_row(self._node, consumer, active) async for chunk in found for consumer, active in chunk]
+        found = in_slices(consumers_here(queue, self.real(queue)))
+        return [consumer_row(self._node, consumer, active) async for consumer, active in found]
 
     def without_stats(self, queue: QueuePort) -> dict[str, Any]:
         lives = not isinstance(queue, RemoteQueue | MirroredQueueProxy) or queue.reachable()

@@ -30,6 +30,7 @@ import os
 import pwd
 import re
 import shutil
+import stat
 from collections.abc import Callable
 from typing import TypeVar
 
