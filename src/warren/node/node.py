@@ -22,7 +22,7 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -51,13 +51,12 @@ from warren.node.disk.file_io import os_error_text
 from warren.node.disk.journal_writer import CLOSE_PATIENCE_S
 from warren.node.http_auth import HttpAuth
 from warren.node.http_listeners import HttpListeners
+from warren.node.key_settings import is_trusted_url
 from warren.node.listeners import ListenAddress, OpenListener, accept_on, bind, bind_all, bound_address
 from warren.node.logs import Log
 from warren.node.password_checks import PasswordChecks
 from warren.node.resources import DiskWatch, MemoryWatch
-from warren.node.signing_keys import is_trusted_url
 from warren.node.tls import server_context
-from warren.node.token_verification import TokenVerification
 from warren.node.turn_loop import Clock, Core, TurnLoop
 
 
@@ -234,9 +233,9 @@ class Node:
         memory = MemoryWatch(self._turns.add, limit_bytes, interval_s, self._http.buffered_bytes)
         passwords = PasswordChecks(loop, self._turns.add)
         self._turns.attach(passwords.orders())
-        tokens = self._verify_tokens(loop)
         http_auth = HttpAuth(self._settings.http_auth, loop, self._turns.add)
         self._turns.attach(http_auth.orders())
+        end_tokens = self._verify_tokens(loop)
         self._turns.attach({PauseService: self._pause, ResumeService: self._resume, RestartNode: self._start_anew})
         if self._disk is not None:
             self._start_disk(self._disk)
@@ -247,8 +246,8 @@ class Node:
             await self._accept_everyone(core, loop, facts, memory)
         except ConfigError:
             passwords.close()
-            tokens.close()
             http_auth.close()
+            end_tokens()
             if self._disk is not None:
                 await self._close_disk(self._disk)
             raise
@@ -261,8 +260,8 @@ class Node:
         self._close_listeners()
         memory.stop()
         passwords.close()
-        tokens.close()
         http_auth.close()
+        end_tokens()
         facts.stop()
         await self._let_last_bytes_out(loop)
         await self._http.end_traces()
@@ -272,12 +271,18 @@ class Node:
         self._log.info("node.stopped", exit_code=exit_code)
         return exit_code
 
-    def _verify_tokens(self, loop: asyncio.AbstractEventLoop) -> TokenVerification:
+    def _verify_tokens(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        """Verify access tokens, if they are configured; a function that ends it."""
+        if not self._settings.token_keys.can_verify:
+            return lambda: None
+        # only a node with tokens loads the libraries of signatures
+        from warren.node.token_verification import TokenVerification
+
         tokens = TokenVerification(self._settings.token_keys, loop, self._turns.add, self._log)
         self._turns.attach(tokens.orders())
         if tokens.keys.can_fetch:
             self._tasks.start("signing keys", tokens.keys.keep_fetching)
-        return tokens
+        return tokens.close
 
     async def _accept_everyone(
         self, core: Core, loop: asyncio.AbstractEventLoop, facts: ProcessFacts, memory: MemoryWatch

@@ -9,16 +9,15 @@ have a minimum interval, so invented key names cannot make the node press its is
 has no usable key, the known keys stay. A key that the issuer has withdrawn is dropped with the next fetch. With an
 `issuer` instead of a `jwks_url`, the issuer's discovery document says where the set is, each time.
 
-Not here: HTTP (`node.http_fetch`), tokens (`node.token_verification`), settings (`node.config.oauth2_settings`).
+Not here: HTTP (`node.http_fetch`), tokens (`node.token_verification`), settings (`node.key_settings`).
 """
 
 import asyncio
 import json
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -27,32 +26,15 @@ from jwt import PyJWK, PyJWTError
 
 from warren.errors import ConfigError
 from warren.node.http_fetch import FetchFailed, FetchLimits, fetch
+from warren.node.key_settings import CURVE_ALGORITHMS, RSA_ALGORITHMS, KeySettings, is_trusted_url
 from warren.node.logs import Log
 
-RSA_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-CURVE_ALGORITHMS = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-ALGORITHMS = (*RSA_ALGORITHMS, *CURVE_ALGORITHMS.values(), "EdDSA")
 RSA_BITS = (2048, 8192)
 """Shorter keys are not safe, and longer ones are slow."""
 KEYS_MAX = 100
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
-
-
-@dataclass(frozen=True)
-class KeySettings:
-    """`auth_oauth2.*`: where keys come from, and which algorithms they may verify."""
-
-    # PEM files by the name of the key
-    files: Mapping[str, str] = field(default_factory=dict)
-    # the key of tokens that name none
-    default_key: str = ""
-    jwks_url: str = ""
-    issuer: str = ""
-    cacertfile: str = ""
-    algorithms: tuple[str, ...] = ALGORITHMS
 
 
 @dataclass(frozen=True)
@@ -174,7 +156,7 @@ class SigningKeys:
 
     @property
     def can_fetch(self) -> bool:
-        return bool(self._settings.jwks_url or self._settings.issuer)
+        return self._settings.can_fetch
 
     def want_fetch(self) -> None:
         """Fetch as soon as the interval allows."""
@@ -231,13 +213,3 @@ def _document(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         raise FetchFailed("the answer is not JSON") from None
-
-
-def is_trusted_url(url: str) -> bool:
-    """Whether nobody on the way can change an answer: `https`, or `http` within this machine."""
-    try:
-        parts = urlsplit(url)
-        usable = bool(parts.hostname) and "@" not in parts.netloc and (parts.port or 0) >= 0 and url.isascii()
-    except ValueError:
-        return False
-    return usable and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_NAMES))

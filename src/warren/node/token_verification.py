@@ -21,8 +21,9 @@ from jwt.types import Options
 
 from warren.broker.model.effects import Effect, VerifyToken
 from warren.broker.model.events import Event, SigningKeysFetched, TokenVerified
+from warren.node.key_settings import KeySettings
 from warren.node.logs import Log
-from warren.node.signing_keys import KeySettings, SigningKey, SigningKeys
+from warren.node.signing_keys import SigningKey, SigningKeys
 
 NOT_BEFORE_LEEWAY_S = 60
 LIFE_MAX_MS = 10 * 365 * 24 * 3600 * 1000

@@ -12,11 +12,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from warren.errors import ConfigError
+from warren.node.key_settings import ALGORITHMS, KeySettings, is_trusted_url
 from warren.node.signing_keys import (
-    ALGORITHMS,
-    KeySettings,
     UnusableKey,
-    is_trusted_url,
     key_from_jwk,
     key_from_pem,
     keys_in_set,

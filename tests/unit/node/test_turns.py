@@ -50,11 +50,11 @@ from warren.node.config.cluster_settings import ClusterSettings
 from warren.node.disk.disk import Disk
 from warren.node.etcd.store import EtcdStore
 from warren.node.http_auth import HttpAuth, HttpAuthSettings
+from warren.node.key_settings import KeySettings
 from warren.node.listeners import ListenAddress
 from warren.node.logs import Log, LogLevels
 from warren.node.password_checks import PasswordChecks
 from warren.node.peers.connections import PeerConnections
-from warren.node.signing_keys import KeySettings
 from warren.node.token_verification import TokenVerification
 from warren.node.turn_loop import Clock
 

@@ -18,7 +18,7 @@ from warren.broker.model.identity import CACHE, HTTP, INTERNAL, OAUTH2
 from warren.broker.model.settings import AuthenticationSettings, OAuth2Settings
 from warren.errors import ConfigError
 from warren.node.config.http_auth_settings import http_backend_settings
-from warren.node.signing_keys import ALGORITHMS, KeySettings, read_key_files, trust_of
+from warren.node.key_settings import ALGORITHMS, KeySettings
 
 AUTH_BACKENDS = {
     "internal": INTERNAL,
@@ -112,15 +112,21 @@ def token_key_settings(values: Mapping[str, Any], families: Mapping[str, Mapping
         cacertfile=values.get("oauth2.cacertfile", ""),
         algorithms=tuple(families.get("oauth2.algorithms", {}).values()) or ALGORITHMS,
     )
-    fetches = bool(settings.jwks_url or settings.issuer)
-    if "oauth2.resource_server_id" in values and not (settings.files or fetches):
+    if "oauth2.resource_server_id" in values and not settings.can_verify:
         raise ConfigError(
             "tokens cannot be verified without keys: set auth_oauth2.jwks_url, auth_oauth2.issuer or "
             "auth_oauth2.signing_keys.NAME"
         )
-    if settings.default_key and settings.default_key not in settings.files and not fetches:
+    if settings.default_key and settings.default_key not in settings.files and not settings.can_fetch:
         raise ConfigError(f"auth_oauth2.default_key names {settings.default_key}, which is not among the signing_keys")
-    read_key_files(settings)
-    if fetches or settings.cacertfile:
-        trust_of(settings)
+    if settings.can_verify:
+        _check_files(settings)
     return settings
+
+
+def _check_files(settings: KeySettings) -> None:
+    # only a node with tokens loads the libraries of signatures
+    from warren.node.signing_keys import read_key_files, trust_of
+
+    read_key_files(settings)
+    trust_of(settings)

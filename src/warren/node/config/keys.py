@@ -21,8 +21,8 @@ from warren.node.config.authentication_settings import AUTH_BACKENDS
 from warren.node.config.cluster_settings import DISCOVERY_BACKENDS, PARTITION_HANDLINGS, RECOVERIES, WITNESS
 from warren.node.config.http_auth_settings import CACHE_MODULES, HTTP_BACKENDS
 from warren.node.http_auth import GET, POST
+from warren.node.key_settings import ALGORITHMS as TOKEN_ALGORITHMS
 from warren.node.logs import FORMATS, LEVELS
-from warren.node.signing_keys import ALGORITHMS as TOKEN_ALGORITHMS
 from warren.node.tls import TLS_VERSIONS
 
 Parser = Callable[[str], object]

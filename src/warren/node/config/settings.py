@@ -46,6 +46,7 @@ from warren.node.config.keys import (
     refusal,
 )
 from warren.node.http_auth import HttpAuthSettings
+from warren.node.key_settings import KeySettings
 from warren.node.listeners import ListenAddress
 from warren.node.logs import CATEGORIES, DEFAULT, LEVELS, PLAINTEXT
 from warren.node.proxy_protocol import LoadBalancers
@@ -55,7 +56,6 @@ from warren.node.resources import (
     MEASURE_MEMORY_EVERY_S,
     total_memory_bytes,
 )
-from warren.node.signing_keys import KeySettings
 from warren.node.tls import CertificateUserName, TlsSettings
 
 _SETTING = re.compile(

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from warren.broker.cluster.addresses import NodeAddress, parse_address, parse_node
 from warren.broker.model.name_pattern import NamePattern
+from warren.node.key_settings import is_trusted_url
 from warren.node.listeners import ListenAddress
-from warren.node.signing_keys import is_trusted_url
 
 _BYTE_SIZE = re.compile(r"(\d+)(|[kmg]b)", re.IGNORECASE)
 _INFORMATION_SIZE = re.compile(r"(\d+)\s?(|[kmgt](?:|b|ib))", re.IGNORECASE)

@@ -7,7 +7,7 @@ import pytest
 
 from warren.errors import ConfigError
 from warren.node.config.settings import NodeFlags, NodeSettings, read_settings
-from warren.node.signing_keys import KeySettings
+from warren.node.key_settings import KeySettings
 
 INTERNAL = ("internal", "internal")
 
