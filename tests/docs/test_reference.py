@@ -18,7 +18,7 @@ from warren.node.config.settings import NodeFlags, NodeSettings, parse_settings,
 
 ALL_PAGES = pages()
 LOGGED = re.compile(
-    r"""(?:note|_put|write|info|warning|error|critical)\(\s*
+    r"""(?:note|_put|write|info|warning|error|critical|LoopHolds)\(\s*
         (?:"(?:debug|info|warning|error|critical)",\s*)? "([a-z_]+\.[a-z_]+)" """,
     re.VERBOSE,
 )

@@ -229,7 +229,7 @@ def consumers_of_a_deleted_queue(node: NodeProcess) -> None:
 
 def unacked(node: NodeProcess, ending: bytes) -> None:
     with client(node) as (connection, channel):
-        channel.call("basic.consume", queue="work")
+        channel.call("basic.consume", queue="jobs")
         read_deliveries(connection, MANY)
         connection.send_bytes(ending)
         # the queue delivers all of it again
@@ -238,10 +238,10 @@ def unacked(node: NodeProcess, ending: bytes) -> None:
 
 def unacked_of_a_lost_connection(node: NodeProcess) -> None:
     with client(node) as (connection, channel):
-        channel.call("basic.consume", queue="work")
+        channel.call("basic.consume", queue="jobs")
         read_deliveries(connection, MANY)
     with client(node) as (_, channel):
-        channel.await_counts("work", MANY)
+        channel.await_counts("jobs", MANY)
 
 
 def large_transaction(node: NodeProcess, ending: str, properties: dict[str, object] | None = None) -> None:
@@ -255,7 +255,7 @@ def large_transaction(node: NodeProcess, ending: str, properties: dict[str, obje
 def acks_of_a_transaction(node: NodeProcess) -> None:
     with client(node) as (connection, channel):
         channel.call("tx.select")
-        channel.call("basic.consume", queue="work")
+        channel.call("basic.consume", queue="jobs")
         read_deliveries(connection, MANY)
         channel.ack(MANY, multiple=True)
         channel.call("tx.commit")
@@ -309,7 +309,7 @@ NACK = method("basic.nack", delivery_tag=0, multiple=True, requeue=True)
 RECOVER = method("basic.recover", requeue=True)
 PERSISTENT: dict[str, object] = {"delivery_mode": 2}
 with_a_million = partial(fill, queue="million", count=MILLION)
-with_work = partial(fill, queue="work", count=MANY)
+with_work = partial(fill, queue="jobs", count=MANY)
 TO_GRAVES = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "graves"}
 
 SCENES = [

@@ -196,7 +196,7 @@ def busy_queues(node: NodeProcess) -> None:
 
 def messages_over_http(node: NodeProcess) -> None:
     body = {"count": 50_000, "ackmode": "ack_requeue_true", "encoding": "auto"}
-    ask(node, "POST", "/api/queues/%2F/work/get", json.dumps(body).encode())
+    ask(node, "POST", "/api/queues/%2F/jobs/get", json.dumps(body).encode())
 
 
 def histories(node: NodeProcess) -> None:
@@ -282,7 +282,7 @@ SORTED = [
     f"/api/queues?sort={path}&sort_reverse=true" for path in ("messages", "name", "arguments", "message_stats.publish")
 ]
 ten_thousand = partial(declare_queues, count=10_000, bind="amq.topic")
-with_work = partial(fill, queue="work", count=100_000)
+with_work = partial(fill, queue="jobs", count=100_000)
 
 SCENES = [
     Scene(
