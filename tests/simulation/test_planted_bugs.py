@@ -24,7 +24,7 @@ STEPS = 800
 DISK_STEPS = 2_000
 """A node needs some kills and restarts before its disk matters."""
 
-SEEDS = 40
+SEEDS = 80
 
 
 def output(rewrite: plants.RewriteParts, after: int = 3) -> Callable[[], Interceptor]:

@@ -1,13 +1,17 @@
 """A core that is sampled on its own clock."""
 
+import io
+
 from tests.support.core_driver import START_MS, Core
 from warren.admin.history.sampler import Sampler
 from warren.admin.history.series import SAMPLES_BYTES_MAX
 from warren.admin.history.stats_history import StatsHistory
+from warren.admin.loop_holds import LoopHolds
 from warren.admin.ports import IoStats, LinkFacts, SampleSpan
 from warren.broker.model.settings import BrokerSettings
 from warren.node.admin_ports import ProcessFacts
 from warren.node.config.settings import NodeSettings
+from warren.node.logs import Log, LogLevels
 from warren.node.turn_loop import Clock
 
 INTERVAL_MS = 5000
@@ -23,6 +27,8 @@ class SampledCore(Core):
         self.io = IoStats()
         clock = Clock(self._now_ns, self._now_ns)
         self.facts = ProcessFacts(NodeSettings(BrokerSettings()), clock, "none", 1000, ".", self.io)
+        log = Log(LogLevels({}), stream=io.StringIO())
+        self.facts.holds = {work: LoopHolds(f"{work}.slow", log) for work in ("turn", "request")}
         self.links: list[LinkFacts] = []
         self.sampler = Sampler(self.broker, self.facts, INTERVAL_MS, samples_bytes_max, lambda: self.links)
         self.history = StatsHistory(self.sampler)
