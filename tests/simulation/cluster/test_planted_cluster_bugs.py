@@ -45,7 +45,7 @@ def changed() -> Interceptor:
 
 
 PLANTS: list[tuple[Callable[[], Interceptor], str, tuple[str, ...]]] = [
-    (MissedChange, "two", (SAME, KNOWN, STUCK)),
+    (MissedChange, "two", (SAME, KNOWN, STUCK, "the node lives")),
     (MadeUp, "two", (AGREED, KNOWN, SAME, STUCK, LEFT)),
     (EarlyReports, "", (LOST, MARKED, "the node starts")),
     (swallowed, "two", (LOST,)),
