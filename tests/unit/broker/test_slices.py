@@ -119,9 +119,11 @@ def test_messages_that_expire_at_once_do_so_in_slices_and_none_is_delivered(core
     assert client.bodies() == [b"head", b"last"]
 
 
-def test_a_consumer_gets_the_message_behind_those_that_expire(core: Core) -> None:
+# two slices use up the budget of a turn, and then no message is due
+@pytest.mark.parametrize("slices", [2, 5])
+def test_a_consumer_gets_the_message_behind_those_that_expire(core: Core, slices: int) -> None:
     client = core.client()
-    expiring(core, client, 5 * int(AT_ONCE))
+    expiring(core, client, slices * int(AT_ONCE))
     client.heard()
     client.say(BasicConsume("q", no_ack=True, nowait=True))
     core.settle()

@@ -267,7 +267,7 @@ class QueueDrain:
         while contents.ready_count != 0 and consumers.sole is consumer and consumer.able():
             if contents.deadlines and self._limits.expired_overdue():
                 if self._turn.work >= self._turn.work_a_turn:
-                    # the timer wakes the queue in the next turn
+                    self._limits.deliver_later()
                     return False
                 continue
             if paging is None or (paging.needs_no_permission and contents.paged_count == 0):
@@ -288,6 +288,7 @@ class QueueDrain:
         while contents.ready_count != 0:
             if contents.deadlines and self._limits.expired_overdue():
                 if self._turn.work >= self._turn.work_a_turn:
+                    self._limits.deliver_later()
                     return False
                 continue
             if paging is not None and not paging.may_deliver():

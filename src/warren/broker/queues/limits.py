@@ -152,6 +152,10 @@ class LimitEnforcer(TimerTarget):
         self._expire(before_ms)
         return True
 
+    def deliver_later(self) -> None:
+        """Expired messages have used the budget of this turn: deliver the messages behind them in the next one."""
+        self._queue.wake()
+
     def _expire(self, until_ms: i64) -> None:
         contents = self._contents
         paging = self._paging
