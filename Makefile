@@ -13,7 +13,7 @@ PURE_TESTS = $(wildcard tests/unit tests/property tests/wire)
 # marks as slow or lengthy, and the tests of Spark, which need its packages. The hypothesis profile `quick` tries ten
 # examples of each property instead of a hundred.
 QUICK_TESTS = $(wildcard tests/unit tests/property tests/architecture tests/simulation)
-QUICK = -m "not slow and not lengthy" --hypothesis-profile=quick $(addprefix --ignore=,$(shell find tests/unit -name spark -o -name pipeline))
+QUICK = -m "not slow and not lengthy" --hypothesis-profile=quick $(addprefix --ignore=,$(shell find tests/unit -name spark -o -name pipeline) tests/property/test_reconcile.py)
 # The tests of Spark run once, with the uncompiled core: a compiled core does not change their result.
 SPARK_TESTS = $(wildcard tests/spark tests/pipeline)
 # Only `make faults` runs these. They take minutes: real nodes with cut networks, full disks, or kills at every step.
