@@ -326,7 +326,7 @@ def test_unknown_keys_do_not_make_the_node_press_its_issuer(own_issuer: Issuer, 
             token = issuer.token(ALL, kid=f"invented-{number}")
             login = f"\0user {number}\0{token}".encode()
             connection.start_ok("PLAIN", login, {"authentication_failure_close": True})
-        # nobody waits for the keys of others
+        # a login with a known key does not wait for the keys that the flood asks for
         opened(node, issuer.token(ALL, user="bob")).close()
         for connection in flood:
             assert connection.next_on(0).name == "connection.close"

@@ -58,7 +58,7 @@ _SPACE = re.compile(r"[ \t\r\n]{0,65536}")
 _DIGITS_MAX = 20
 ENTRY_CHARACTERS_MAX = 1024 * 1024
 """One entry is decoded in one call, which nothing can interrupt. A longer one would hold up the node's clients. An
-exported queue fits, whatever its arguments: they came in one frame."""
+exported queue fits, because its arguments came in one frame."""
 _WINDOWS = (4 * 1024, 64 * 1024, ENTRY_CHARACTERS_MAX)
 ENTRIES_MAX = 500_000
 SLICE_COMMANDS = 100

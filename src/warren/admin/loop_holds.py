@@ -6,7 +6,7 @@ decides what is slow: on a busy machine a thread waits for the processor in the 
 about the work. So slow work is a defect of the node or the doing of a client, and the machine is never the reason.
 
 Work that takes longer than `SLOW_S` of the processor is counted and logged. Work that took longer than `STALLED_S` on
-the wall clock is logged as well, whatever it used: it may have waited for a disk.
+the wall clock is logged as well, even if it used little of the processor: it may have waited for a disk.
 
 The second clock costs a system call, so at the end it is read only for work that took longer than `short_s`: shorter
 work can neither be slow nor be the longest.

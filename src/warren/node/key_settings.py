@@ -41,7 +41,7 @@ class KeySettings:
 
 
 def is_trusted_url(url: str) -> bool:
-    """Whether nobody on the way can change an answer: `https`, or `http` within this machine."""
+    """Whether no machine on the way can change an answer: `https`, or `http` within this machine."""
     try:
         parts = urlsplit(url)
         usable = bool(parts.hostname) and "@" not in parts.netloc and (parts.port or 0) >= 0 and url.isascii()

@@ -6,7 +6,7 @@ microseconds.
 
 A token may be signed with a key that is not known yet. Its login waits for the next fetch of keys, is tried once more,
 and is refused if the key is still unknown. Waiting logins take no place among the running checks, and their number is
-bounded by address, so that tokens with invented keys delay nobody.
+bounded by address, so that tokens with invented keys delay no other login.
 
 Not here: the claims (`broker.access.token_claims`), scopes (`broker.access.scopes`), keys (`node.signing_keys`).
 """

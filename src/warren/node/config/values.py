@@ -59,7 +59,7 @@ def network(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def trusted_url(value: str) -> str:
-    """An address whose answers nobody on the way can change."""
+    """An address whose answers no machine on the way can change."""
     if not is_trusted_url(value):
         raise ValueError("a URL with https, or with http and a host name of this machine")
     return value

@@ -5,7 +5,7 @@ taken: the lock comes first, so that of two nodes that start at once one is refu
 start that was cut off between the two leaves a directory that counts as empty.
 
 Messages and password hashes are in these files, so the directory is made private: other users of the machine cannot
-reach its files, whatever their modes are.
+reach its files, even those with modes that would let them.
 
 A data directory may be a symbolic link, and so may the directories in it, for example to put the journal on a disk of
 its own. The files `LOCK` and `*.new` may not: before the directory was private, others may have put them there, and the

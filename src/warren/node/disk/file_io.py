@@ -67,7 +67,7 @@ def sync_directory(path: str) -> None:
 def replace_file(path: str, data: bytes, flush: Flush = os.fdatasync) -> None:
     """Replace the content of a file: after a crash it has this content or its old one."""
     unfinished = path + UNFINISHED_SUFFIX
-    # whatever has this name: a link would lead the writing to another file, and a pipe would wait for a reader
+    # a link of this name would lead the writing to another file, and a pipe would wait for a reader
     with contextlib.suppress(FileNotFoundError):
         os.unlink(unfinished)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
